@@ -1,0 +1,33 @@
+// Arithmetic on sizes that came from outside. Sizes and offsets are 64-bit everywhere; overflow is an answer, not undefined.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <type_traits>
+
+namespace xorbit {
+
+inline std::optional<uint64_t> CheckedAdd(uint64_t a, uint64_t b) {
+  uint64_t sum = 0;
+  if (__builtin_add_overflow(a, b, &sum)) return std::nullopt;
+  return sum;
+}
+
+inline std::optional<uint64_t> CheckedMul(uint64_t a, uint64_t b) {
+  uint64_t product = 0;
+  if (__builtin_mul_overflow(a, b, &product)) return std::nullopt;
+  return product;
+}
+
+// The value as a narrower unsigned type, or nothing if it does not fit.
+template <typename Narrow>
+std::optional<Narrow> CheckedNarrow(uint64_t value) {
+  static_assert(std::is_unsigned_v<Narrow>);
+  if (value > std::numeric_limits<Narrow>::max()) return std::nullopt;
+  return static_cast<Narrow>(value);
+}
+
+inline constexpr uint64_t DivideRoundUp(uint64_t a, uint64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
+
+}  // namespace xorbit

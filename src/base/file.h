@@ -1,0 +1,89 @@
+// Files: owning descriptors, read-only maps, and the few mutating calls that crash safety depends on, behind one interface so
+// that tests can record them, fail them, and replay what a power cut would have left.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "base/bytes.h"
+
+namespace xorbit {
+
+namespace fs = std::filesystem;
+
+// Closes on destruction. Movable, not copyable.
+class UniqueFd {
+ public:
+  UniqueFd() = default;
+  explicit UniqueFd(int fd) : fd_(fd) {}
+  ~UniqueFd() { Reset(); }
+  UniqueFd(UniqueFd&& other) noexcept : fd_(other.Release()) {}
+  UniqueFd& operator=(UniqueFd&& other) noexcept;
+  int get() const { return fd_; }
+  bool valid() const { return fd_ >= 0; }
+  int Release();
+  void Reset();
+
+ private:
+  int fd_ = -1;
+};
+
+// A file mapped read-only. The pages belong to the page cache: they cost no anonymous memory. A file that another process
+// truncates while it is mapped raises SIGBUS; checkpoints and deltas are not to be truncated while xorbit reads them.
+class MappedFile {
+ public:
+  MappedFile() = default;
+  ~MappedFile();
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  // kNotFound, kIo, or kRefused if `path` is not a regular file.
+  static Result<MappedFile> Open(const fs::path& path);
+  ConstBytes bytes() const { return bytes_; }
+
+ private:
+  ConstBytes bytes_;
+};
+
+// The whole file, if it is at most `limit_bytes`; kCorrupt "is larger than" otherwise.
+Result<Buffer> ReadWholeFile(const fs::path& path, uint64_t limit_bytes);
+
+// Mutations. Every method is one durable-or-not step of a crash-safety argument; none retries or hides an error. ENOSPC comes
+// back as kIo with "no space" in the message. Thread-safe for different files.
+class FileOps {
+ public:
+  FileOps() = default;
+  FileOps(const FileOps&) = delete;
+  FileOps& operator=(const FileOps&) = delete;
+  virtual ~FileOps() = default;
+
+  // Creates the file, or with `exclusive` fails with kExists; opened for reading and writing.
+  virtual Result<UniqueFd> Create(const fs::path& path, bool exclusive) = 0;
+  virtual Result<UniqueFd> OpenForWrite(const fs::path& path) = 0;  // must exist
+  virtual Status Pwrite(const UniqueFd& fd, ConstBytes bytes, uint64_t offset_bytes) = 0;
+  virtual Status Truncate(const UniqueFd& fd, uint64_t byte_count) = 0;
+  virtual Status Sync(const UniqueFd& fd) = 0;               // fsync
+  virtual Status SyncFolder(const fs::path& folder) = 0;     // fsync of a directory
+  virtual Status MakeFolder(const fs::path& folder) = 0;     // kExists if it is there
+  virtual Status Rename(const fs::path& from, const fs::path& to) = 0;           // replaces
+  virtual Status RenameNoReplace(const fs::path& from, const fs::path& to) = 0;  // kExists if `to` is there
+  virtual Status Unlink(const fs::path& path) = 0;
+};
+
+// The operating system's calls. Static lifetime.
+FileOps& PosixFileOps();
+
+// Creates `path`, writes all of `bytes`, fsyncs the file. Not the folder.
+Status WriteWholeFile(FileOps& ops, const fs::path& path, ConstBytes bytes);
+
+// Exclusive advisory lock (flock) on a lock file, held until destruction; the file stays. kRefused if another process has it.
+class FileLock {
+ public:
+  static Result<FileLock> TryAcquire(const fs::path& lock_path);
+
+ private:
+  UniqueFd fd_;
+};
+
+}  // namespace xorbit

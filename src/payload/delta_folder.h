@@ -1,0 +1,39 @@
+// A delta as a folder, made by hand: manifest.json, layouts/<digest>.json, one .xob per owner. docs/formats/delta-folder.md.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "payload/manifest.h"
+#include "payload/payload_reader.h"
+
+namespace xorbit {
+
+// Writes the folder whole or not at all, and never over an existing one: a temporary sibling, fsync of every file and folder,
+// then a rename that fails if `folder` exists (kExists). On any error the temporary folder is removed.
+Status WriteDeltaFolder(FileOps& ops, const fs::path& folder, const Layout& layout, const Manifest& manifest,
+                        const std::vector<Payload>& payloads);
+
+// An opened delta: everything checked that can be checked without decoding, unless told otherwise.
+struct Delta {
+  fs::path folder;
+  Manifest manifest;
+  Layout layout;
+  std::vector<MappedFile> files;      // owner order; the views point into them
+  std::vector<PayloadView> payloads;  // owner order
+  uint64_t total_file_bytes = 0;      // manifest and payloads: all that a receiver with the layout at hand fetches
+};
+
+struct OpenOptions {
+  int threads = 1;
+  bool verify_hashes = true;  // whole-file and head SHA-256, chunk SHA-256
+};
+
+// kNotFound if there is no manifest; kCorrupt with the file's name if anything does not match: sizes, hashes, layout digest,
+// payload heads against the manifest, and ownership: the owners' parts cover the layout's tensors (less frozen and empty ones)
+// exactly once. Not movable into another thread's hands while in use, otherwise plain data.
+Result<Delta> OpenDeltaFolder(const fs::path& folder, const OpenOptions& options);
+
+}  // namespace xorbit

@@ -1,0 +1,29 @@
+// Who owns what: splits a layout over owners, and proves that parts cover it exactly once. Pure planning, no bytes.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "tensor/segment.h"
+
+namespace xorbit {
+
+// How PlanOwners cuts. Frozen and empty tensors are owned by nobody.
+enum class Split {
+  kWhole,   // whole tensors, balanced by bytes
+  kRange,   // FSDP: each tensor's elements cut into owner_count nearly equal contiguous ranges
+  kColumn,  // TP: each matrix cut by columns of its last dimension where that divides, other tensors as kRange
+};
+Result<Split> ParseSplit(std::string_view name);  // "whole", "range", "column"
+
+// Segments per owner, groups and units ascending; every owner gets at least an empty list. owner_count >= 1.
+Result<std::vector<std::vector<SegmentMap>>> PlanOwners(const Layout& layout, uint32_t owner_count, Split split);
+
+// Success if the segments together hold every element of every tensor that is neither frozen nor empty exactly once; otherwise
+// kCorrupt with the tensor's name and what is wrong (missing, or owned twice). Time and memory are bounded by the number of parts
+// times a small factor, whatever the parts say: shapes that would need more are refused.
+Status ProveCoverage(const Layout& layout, std::span<const SegmentMap* const> segments);
+
+}  // namespace xorbit

@@ -1,0 +1,108 @@
+#include "tensor/segment.h"
+
+#include <algorithm>
+
+#include "base/checked_math.h"
+
+namespace xorbit {
+namespace {
+
+Status CheckPart(const Layout& layout, uint32_t unit_bytes, uint32_t group, const Part& part) {
+  if (part.tensor_index >= layout.tensors().size()) return CorruptError("a part names a tensor that the layout does not have");
+  const TensorSpec& tensor = layout.tensors()[part.tensor_index];
+  const auto fail = [&](std::string_view why) {
+    return CorruptError("part of tensor '" + tensor.name + "' " + std::string(why));
+  };
+  if (UnitBytesOf(tensor.dtype) != unit_bytes) return fail("does not belong in a segment of " + std::to_string(unit_bytes) + "-byte units");
+  if (tensor.group != group) return fail("does not belong in this segment's presence group");
+  if (tensor.frozen) return fail("is owned although the tensor is frozen");
+  if (part.digits.empty() || part.digits.size() > kMaxDigits) return fail("must have 1 to 8 digits");
+  if (part.digits.back().stride != 1) return fail("must end in a digit of stride 1");
+  uint64_t inner_extent = 1;
+  for (size_t i = part.digits.size(); i-- > 0;) {
+    const Digit& digit = part.digits[i];
+    if (digit.count == 0) return fail("has a digit of count 0");
+    if (digit.stride < inner_extent) return fail("has digits that are not nested");
+    const auto reach = CheckedMul(digit.count - 1, digit.stride);
+    const auto extent = reach ? CheckedAdd(inner_extent, *reach) : std::nullopt;
+    if (!extent) return fail("reaches past 2^64 elements");
+    inner_extent = *extent;
+  }
+  const auto end = CheckedAdd(part.origin, inner_extent);
+  if (!end || *end > tensor.unit_count()) return fail("reaches past the tensor's end");
+  return {};
+}
+
+}  // namespace
+
+uint64_t Part::element_count() const {
+  uint64_t count = 1;
+  for (const Digit& digit : digits) count *= digit.count;
+  return count;
+}
+
+Part WholeTensor(const Layout& layout, uint32_t tensor_index) {
+  return {tensor_index, 0, {Digit{layout.tensors()[tensor_index].unit_count(), 1}}};
+}
+
+Result<SegmentMap> SegmentMap::Make(const Layout& layout, uint32_t unit_bytes, uint32_t group, std::vector<Part> parts) {
+  SegmentMap map;
+  map.starts_.reserve(parts.size() + 1);
+  map.starts_.push_back(0);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    XORBIT_RETURN_IF_ERROR(CheckPart(layout, unit_bytes, group, parts[i]));
+    if (i > 0) {
+      const Part& before = parts[i - 1];
+      const bool ascending = before.tensor_index != parts[i].tensor_index ? before.tensor_index < parts[i].tensor_index
+                                                                          : before.origin < parts[i].origin;
+      if (!ascending) return CorruptError("a segment's parts must ascend by tensor, then origin");
+    }
+    // Cannot overflow: nested digits make a part's count at most its tensor's, and CheckedAdd guards the sum of overlapping ones.
+    const auto next = CheckedAdd(map.starts_.back(), parts[i].element_count());
+    if (!next || !CheckedMul(*next, unit_bytes)) return CorruptError("a segment has more than 2^64 bytes");
+    map.starts_.push_back(*next);
+  }
+  map.unit_bytes_ = unit_bytes;
+  map.group_ = group;
+  map.parts_ = std::move(parts);
+  return map;
+}
+
+size_t SegmentMap::PartAt(uint64_t element) const {
+  return static_cast<size_t>(std::upper_bound(starts_.begin(), starts_.end(), element) - starts_.begin()) - 1;
+}
+
+namespace {
+
+// The run from element `at` of part `part`, before clipping to a range.
+Run RunInPart(const SegmentMap& map, size_t part_index, uint64_t at) {
+  const Part& part = map.parts()[part_index];
+  uint64_t rest = at - map.part_start(part_index);
+  const Digit& last = part.digits.back();
+  const uint64_t within_run = rest % last.count;
+  rest /= last.count;
+  uint64_t tensor_element = part.origin + within_run;
+  for (size_t i = part.digits.size() - 1; i-- > 0;) {
+    tensor_element += rest % part.digits[i].count * part.digits[i].stride;
+    rest /= part.digits[i].count;
+  }
+  return {part.tensor_index, tensor_element, at, last.count - within_run};
+}
+
+}  // namespace
+
+Run RunAt(const SegmentMap& map, uint64_t element) { return RunInPart(map, map.PartAt(element), element); }
+
+RunWalker::RunWalker(const SegmentMap& map, uint64_t first, uint64_t count)
+    : map_(&map), at_(first), end_(first + count), part_(count == 0 ? 0 : map.PartAt(first)) {}
+
+bool RunWalker::Next(Run* run) {
+  if (at_ >= end_) return false;
+  while (map_->part_start(part_ + 1) <= at_) ++part_;
+  *run = RunInPart(*map_, part_, at_);
+  run->element_count = std::min(run->element_count, end_ - at_);
+  at_ += run->element_count;
+  return true;
+}
+
+}  // namespace xorbit

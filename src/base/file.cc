@@ -1,11 +1,14 @@
 #include "base/file.h"
 
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <utility>
@@ -30,6 +33,20 @@ Result<uint64_t> RegularFileSize(const UniqueFd& fd, const fs::path& path) {
   return static_cast<uint64_t>(info.st_size);
 }
 
+// copy_file_range(2) until `byte_count` bytes are there or the file system declines; how many there are.
+uint64_t CopyInKernel(const UniqueFd& source, const UniqueFd& target, uint64_t byte_count) {
+  uint64_t done = 0;
+  while (done < byte_count) {
+    off64_t from = static_cast<off64_t>(done);
+    off64_t to = from;
+    const ssize_t copied = ::copy_file_range(source.get(), &from, target.get(), &to, byte_count - done, 0);
+    if (copied < 0 && errno == EINTR) continue;
+    if (copied <= 0) break;
+    done += static_cast<uint64_t>(copied);
+  }
+  return done;
+}
+
 class Posix final : public FileOps {
  public:
   Result<UniqueFd> Create(const fs::path& path, bool exclusive) override {
@@ -52,6 +69,22 @@ class Posix final : public FileOps {
 
   Status Truncate(const UniqueFd& fd, uint64_t byte_count) override {
     if (::ftruncate(fd.get(), static_cast<off_t>(byte_count)) != 0) return ErrnoError("cannot set a file's size", errno);
+    return {};
+  }
+
+  Status CopyContents(const UniqueFd& source, const UniqueFd& target, uint64_t byte_count) override {
+    struct stat info {};
+    const bool whole = ::fstat(source.get(), &info) == 0 && static_cast<uint64_t>(info.st_size) == byte_count;
+    if (whole && ::ioctl(target.get(), FICLONE, source.get()) == 0) return {};
+    // What the kernel declines to copy goes through memory, where a real error (a full disk) gets its name.
+    uint64_t done = CopyInKernel(source, target, byte_count);
+    Buffer buffer(std::min<uint64_t>(byte_count - done, 1 << 20));
+    while (done < byte_count) {
+      const MutableBytes piece = MutableBytes(buffer).first(std::min<uint64_t>(buffer.size(), byte_count - done));
+      XORBIT_RETURN_IF_ERROR(ReadAt(source, piece, done));
+      XORBIT_RETURN_IF_ERROR(Pwrite(target, piece, done));
+      done += piece.size();
+    }
     return {};
   }
 
@@ -126,21 +159,33 @@ Result<MappedFile> MappedFile::Open(const fs::path& path) {
   return file;
 }
 
+Result<UniqueFd> OpenForRead(const fs::path& path) {
+  // O_NONBLOCK: a named pipe is refused below instead of waited for; it means nothing for regular files.
+  XORBIT_ASSIGN_OR_RETURN(UniqueFd fd, OpenFile(path, O_RDONLY | O_NONBLOCK, "open"));
+  XORBIT_RETURN_IF_ERROR(RegularFileSize(fd, path).status());
+  return fd;
+}
+
+Status ReadAt(const UniqueFd& fd, MutableBytes bytes, uint64_t offset_bytes) {
+  while (!bytes.empty()) {
+    const ssize_t got = ::pread(fd.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset_bytes));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return ErrnoError("cannot read", errno);
+    if (got == 0) return CorruptError("the file ends before byte " + std::to_string(offset_bytes + bytes.size()));
+    bytes = bytes.subspan(static_cast<size_t>(got));
+    offset_bytes += static_cast<uint64_t>(got);
+  }
+  return {};
+}
+
 Result<Buffer> ReadWholeFile(const fs::path& path, uint64_t limit_bytes) {
-  XORBIT_ASSIGN_OR_RETURN(const UniqueFd fd, OpenFile(path, O_RDONLY, "open"));
+  XORBIT_ASSIGN_OR_RETURN(const UniqueFd fd, OpenFile(path, O_RDONLY | O_NONBLOCK, "open"));
   XORBIT_ASSIGN_OR_RETURN(const uint64_t byte_count, RegularFileSize(fd, path));
   if (byte_count > limit_bytes) {
     return CorruptError("'" + path.string() + "' is larger than the " + std::to_string(limit_bytes) + " bytes allowed");
   }
   Buffer bytes(byte_count);
-  uint64_t done = 0;
-  while (done < byte_count) {
-    const ssize_t got = ::pread(fd.get(), bytes.data() + done, byte_count - done, static_cast<off_t>(done));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return FileError("read", path);
-    if (got == 0) return CorruptError("'" + path.string() + "' became shorter while it was read");
-    done += static_cast<uint64_t>(got);
-  }
+  XORBIT_RETURN_IF_ERROR(ReadAt(fd, bytes, 0).WithContext("'" + path.string() + "'"));
   return bytes;
 }
 

@@ -46,6 +46,12 @@ class MappedFile {
   ConstBytes bytes_;
 };
 
+// An existing regular file, for reading. kNotFound, kIo, or kRefused if it is something else.
+Result<UniqueFd> OpenForRead(const fs::path& path);
+
+// Fills all of `bytes` from the file's bytes at `offset_bytes`; kCorrupt if the file ends before.
+Status ReadAt(const UniqueFd& fd, MutableBytes bytes, uint64_t offset_bytes);
+
 // The whole file, if it is at most `limit_bytes`; kCorrupt "is larger than" otherwise.
 Result<Buffer> ReadWholeFile(const fs::path& path, uint64_t limit_bytes);
 
@@ -63,9 +69,12 @@ class FileOps {
   virtual Result<UniqueFd> OpenForWrite(const fs::path& path) = 0;  // must exist
   virtual Status Pwrite(const UniqueFd& fd, ConstBytes bytes, uint64_t offset_bytes) = 0;
   virtual Status Truncate(const UniqueFd& fd, uint64_t byte_count) = 0;
-  virtual Status Sync(const UniqueFd& fd) = 0;               // fsync
-  virtual Status SyncFolder(const fs::path& folder) = 0;     // fsync of a directory
-  virtual Status MakeFolder(const fs::path& folder) = 0;     // kExists if it is there
+  // Makes the empty file `target` hold the first `byte_count` bytes of `source`: shared blocks where the file system has them
+  // (reflink), else a copy inside the kernel, else through memory.
+  virtual Status CopyContents(const UniqueFd& source, const UniqueFd& target, uint64_t byte_count) = 0;
+  virtual Status Sync(const UniqueFd& fd) = 0;                                   // fsync
+  virtual Status SyncFolder(const fs::path& folder) = 0;                         // fsync of a directory
+  virtual Status MakeFolder(const fs::path& folder) = 0;                         // kExists if it is there
   virtual Status Rename(const fs::path& from, const fs::path& to) = 0;           // replaces
   virtual Status RenameNoReplace(const fs::path& from, const fs::path& to) = 0;  // kExists if `to` is there
   virtual Status Unlink(const fs::path& path) = 0;

@@ -10,6 +10,8 @@
 
 namespace xorbit {
 
+inline constexpr uint32_t kMaxOwners = 1U << 20;
+
 // How PlanOwners cuts. Frozen and empty tensors are owned by nobody.
 enum class Split {
   kWhole,   // whole tensors, balanced by bytes
@@ -18,12 +20,14 @@ enum class Split {
 };
 Result<Split> ParseSplit(std::string_view name);  // "whole", "range", "column"
 
-// Segments per owner, groups and units ascending; every owner gets at least an empty list. owner_count >= 1.
+// Segments per owner, groups, then units ascending; every owner gets at least an empty list. kUsage unless owner_count is 1 to
+// kMaxOwners.
 Result<std::vector<std::vector<SegmentMap>>> PlanOwners(const Layout& layout, uint32_t owner_count, Split split);
 
 // Success if the segments together hold every element of every tensor that is neither frozen nor empty exactly once; otherwise
-// kCorrupt with the tensor's name and what is wrong (missing, or owned twice). Time and memory are bounded by the number of parts
-// times a small factor, whatever the parts say: shapes that would need more are refused.
+// kCorrupt with the tensor's name and what is wrong (missing, or owned twice). The segments must have been made for this
+// layout. Memory is bounded by a small multiple of the number of parts plus a constant, and time likewise (times a logarithm),
+// whatever the parts say: cuts that would need more are kUnsupported. coverage.cc tells how.
 Status ProveCoverage(const Layout& layout, std::span<const SegmentMap* const> segments);
 
 }  // namespace xorbit

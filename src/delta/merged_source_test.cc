@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "delta/list_source.h"
-#include "delta/random_model.h"
+#include "change/list_source.h"
+#include "tensor/random_model.h"
 
 namespace xorbit {
 namespace {

@@ -9,19 +9,12 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "change/list_source.h"
 #include "change/state_digest.h"
 #include "tensor/layout.h"
 #include "tensor/segment.h"
 
 namespace xorbit {
-
-// One changed element of a segment. Bits are the element's little-endian bytes as a number; xor_bits is never 0.
-struct ElementChange {
-  uint64_t element = 0;  // in the segment
-  uint64_t old_bits = 0;
-  uint64_t xor_bits = 0;
-  friend bool operator==(const ElementChange&, const ElementChange&) = default;
-};
 
 // Every element of the segment whose bits differ, ascending.
 std::vector<ElementChange> OracleDiff(const SegmentMap& map, std::span<const ConstBytes> old_tensors,

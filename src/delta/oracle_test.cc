@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "delta/random_model.h"
+#include "tensor/random_model.h"
 
 namespace xorbit {
 namespace {

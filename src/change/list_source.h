@@ -6,9 +6,16 @@
 #include <vector>
 
 #include "change/change_source.h"
-#include "delta/oracle.h"
 
 namespace xorbit {
+
+// One changed element of a segment. Bits are the element's little-endian bytes as a number; xor_bits is never 0.
+struct ElementChange {
+  uint64_t element = 0;  // in the segment
+  uint64_t old_bits = 0;
+  uint64_t xor_bits = 0;
+  friend bool operator==(const ElementChange&, const ElementChange&) = default;
+};
 
 class ListSource : public ChangeSource {
  public:

@@ -1,6 +1,6 @@
 // Random models for property tests: layouts of every dtype, tensor bytes at any alignment, owners' segments of every shape.
 //
-// Shared by the tests of this floor and of those above; no product code includes it.
+// Shared by the tests of all floors from here up; no product code includes it.
 #pragma once
 
 #include <cstdint>

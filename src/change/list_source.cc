@@ -1,4 +1,4 @@
-#include "delta/list_source.h"
+#include "change/list_source.h"
 
 #include <algorithm>
 #include <cassert>

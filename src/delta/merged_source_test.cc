@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "change/list_source.h"
+#include "delta/oracle.h"
 #include "tensor/random_model.h"
 
 namespace xorbit {

@@ -1,0 +1,33 @@
+// A folder that appears whole or not at all: filled under a temporary name beside its place, then renamed into it.
+#pragma once
+
+#include "base/file.h"
+
+namespace xorbit {
+
+// Movable, not copyable. Removes the temporary folder and what is in it on destruction, unless Publish succeeded. What a killed
+// process leaves is a hidden sibling named ".<name>.tmp-<process id>"; it is safe to remove.
+class StagedFolder {
+ public:
+  // kExists if `target` is there: a hint, for the decision is Publish's. `ops` must outlive the object.
+  static Result<StagedFolder> Make(FileOps& ops, const fs::path& target);
+  ~StagedFolder();
+  StagedFolder(StagedFolder&& other) noexcept;
+  StagedFolder& operator=(StagedFolder&&) = delete;
+
+  // Where to put the files, each of which the caller syncs; sub-folders likewise.
+  const fs::path& path() const { return staging_; }
+
+  // fsync of the folder, rename that does not replace (kExists if another process was first), fsync of the parent. If only that
+  // last step fails the folder is in its place, whole, and a power cut may take it away again.
+  Status Publish();
+
+ private:
+  StagedFolder(FileOps& ops, fs::path target, fs::path staging);
+
+  FileOps* ops_;
+  fs::path target_;
+  fs::path staging_;  // empty once renamed or moved from
+};
+
+}  // namespace xorbit

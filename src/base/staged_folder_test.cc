@@ -1,0 +1,61 @@
+#include "base/staged_folder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <string>
+
+namespace xorbit {
+namespace {
+
+class StagedFolderTest : public testing::Test {
+ protected:
+  StagedFolderTest() : root_(fs::path(testing::TempDir()) / ("staged-" + std::to_string(::getpid()))) {
+    fs::remove_all(root_);
+    fs::create_directories(root_);
+  }
+  ~StagedFolderTest() override { fs::remove_all(root_); }
+
+  size_t EntryCount() const { return static_cast<size_t>(std::distance(fs::directory_iterator(root_), {})); }
+
+  fs::path root_;
+};
+
+TEST_F(StagedFolderTest, AppearsWithItsFilesOnPublish) {
+  StagedFolder staged = StagedFolder::Make(PosixFileOps(), root_ / "delta" / "").value();
+  ASSERT_TRUE(WriteWholeFile(PosixFileOps(), staged.path() / "file", AsBytes("content")).ok());
+  EXPECT_FALSE(fs::exists(root_ / "delta"));
+  EXPECT_TRUE(staged.Publish().ok());
+  EXPECT_EQ(AsText(ReadWholeFile(root_ / "delta" / "file", 100).value()), "content");
+  EXPECT_EQ(EntryCount(), 1U);
+}
+
+TEST_F(StagedFolderTest, LeavesNothingWithoutPublish) {
+  {
+    StagedFolder staged = StagedFolder::Make(PosixFileOps(), root_ / "delta").value();
+    ASSERT_TRUE(WriteWholeFile(PosixFileOps(), staged.path() / "file", AsBytes("content")).ok());
+    const StagedFolder moved = std::move(staged);
+    EXPECT_EQ(EntryCount(), 1U);
+  }
+  EXPECT_EQ(EntryCount(), 0U);
+}
+
+TEST_F(StagedFolderTest, NeverReplaces) {
+  StagedFolder late = StagedFolder::Make(PosixFileOps(), root_ / "delta").value();
+  fs::create_directory(root_ / "delta");
+  EXPECT_EQ(late.Publish().code(), Code::kExists);
+  EXPECT_TRUE(fs::is_empty(root_ / "delta"));
+  const Status status = StagedFolder::Make(PosixFileOps(), root_ / "delta").status();
+  EXPECT_EQ(status.code(), Code::kExists);
+  EXPECT_THAT(status.message(), testing::HasSubstr("choose another name"));
+}
+
+TEST_F(StagedFolderTest, RefusesWhatCannotBeAName) {
+  EXPECT_EQ(StagedFolder::Make(PosixFileOps(), "/").status().code(), Code::kUsage);
+  EXPECT_EQ(StagedFolder::Make(PosixFileOps(), "").status().code(), Code::kUsage);
+  EXPECT_EQ(StagedFolder::Make(PosixFileOps(), root_ / "absent" / "delta").status().code(), Code::kNotFound);
+}
+
+}  // namespace
+}  // namespace xorbit

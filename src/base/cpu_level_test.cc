@@ -1,3 +1,4 @@
+// Holds the names of the SIMD levels to their parser, and forcing a level to what the machine has.
 #include "base/cpu_level.h"
 
 #include <gtest/gtest.h>

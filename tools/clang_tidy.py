@@ -1,0 +1,68 @@
+"""Runs clang-tidy over the sources of the program, several at a time, and only over what changed since it last passed.
+
+usage: clang_tidy.py CLANG_TIDY COMPILE_COMMANDS_JSON CACHE_FOLDER
+
+A source that passed leaves a file in the cache named by a hash of the checks, the tool's version, the compile command, and the
+contents of the source and of all headers of the house that it includes, directly or not. Tests, fuzz targets and benchmarks are
+left out: two compilers read them with all warnings on, and checking them would cost more time than everything else.
+"""
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
+
+
+def with_headers(source, seen):
+    """Adds `source` and the headers that it includes from src/ to `seen`."""
+    if source in seen or not source.is_file():
+        return seen
+    seen.add(source)
+    for header in INCLUDE.findall(source.read_text(encoding="utf-8")):
+        with_headers(ROOT / "src" / header, seen)
+    return seen
+
+
+def key_of(command, tool_version):
+    digest = hashlib.sha256((tool_version + command["command"].replace(str(ROOT), "")).encode())
+    for file in [ROOT / ".clang-tidy", *sorted(with_headers(Path(command["file"]), set()))]:
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def check(tool, database, command):
+    """What clang-tidy says about one source; empty if nothing."""
+    run = subprocess.run(
+        [tool, "--quiet", "-p", str(database.parent), command["file"]], capture_output=True, text=True, check=False
+    )
+    return "" if run.returncode == 0 else run.stdout + run.stderr
+
+
+def main():
+    tool, database, cache = sys.argv[1], Path(sys.argv[2]).resolve(), Path(sys.argv[3])
+    cache.mkdir(parents=True, exist_ok=True)
+    version = subprocess.run([tool, "--version"], capture_output=True, text=True, check=True).stdout
+    commands = json.loads(database.read_text(encoding="utf-8"))
+    shipped = [c for c in commands if Path(c["file"]).is_relative_to(ROOT / "src") and not c["file"].endswith("_test.cc")]
+    changed = {key: c for c in shipped if not (cache / (key := key_of(c, version))).exists()}
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        complaints = dict(zip(changed, pool.map(lambda c: check(tool, database, c), changed.values()), strict=True))
+    for key, complaint in complaints.items():
+        if complaint:
+            print(complaint)
+        else:
+            (cache / key).touch()
+    failed = sum(bool(complaint) for complaint in complaints.values())
+    print(f"clang-tidy: {len(shipped)} sources, {len(changed)} changed, {failed} with complaints")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

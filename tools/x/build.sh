@@ -1,0 +1,57 @@
+# Configuring and building the presets; and what builds on nothing else: benchmarks and fuzzing.
+
+JOBS=$(nproc)
+
+# Compilations are cached where ccache is installed, in such a way that another clone of the repository finds them too.
+use_ccache() {
+  command -v ccache >/dev/null || return 0
+  export CMAKE_CXX_COMPILER_LAUNCHER=ccache
+  export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
+}
+
+# The newest clang++ with libFuzzer that is installed under a versioned name.
+find_clang() {
+  local version
+  for version in 19 18 17 16 15 14; do
+    if command -v "clang++-$version" >/dev/null; then echo "clang++-$version" && return 0; fi
+  done
+  echo "x: no clang++ found for fuzzing" >&2
+  return 1
+}
+
+# configure PRESET [CMAKE OPTIONS]
+configure() {
+  local preset=$1
+  shift
+  use_ccache
+  if [[ $preset == fuzz ]]; then set -- "-DCMAKE_CXX_COMPILER=$(find_clang)" "$@"; fi
+  cmake --preset "$preset" "$@" >"build/configure-$preset.log" || { cat "build/configure-$preset.log" && return 1; }
+}
+
+build_binary() {
+  mkdir -p build
+  configure release -DXORBIT_TESTS=OFF -DXORBIT_BENCHMARKS=OFF
+  cmake --build --preset release --target xorbit -j "$JOBS"
+}
+
+run_bench() {
+  mkdir -p build
+  configure release -DXORBIT_TESTS=OFF -DXORBIT_BENCHMARKS=ON
+  cmake --build --preset release -j "$JOBS"
+  local name=${1:-}
+  if [[ -n $name && -x build/release/bench/${name}_bench ]]; then
+    "build/release/bench/${name}_bench" "${@:2}"
+  else
+    build/release/xorbit bench "$@"
+  fi
+}
+
+# run_fuzz [NAME|all] [SECONDS]: stops at the first target that finds something.
+run_fuzz() {
+  local name=${1:-all} seconds=${2:-60} pattern='.*'
+  [[ $name == all ]] || pattern=$name
+  mkdir -p build
+  configure fuzz -DXORBIT_TESTS=ON "-DXORBIT_FUZZ_SECONDS=$seconds"
+  cmake --build --preset fuzz -j "$JOBS"
+  ctest --preset fuzz --tests-regex "^fuzz\.$pattern\$" --parallel "$JOBS" --verbose --stop-on-failure --timeout $((seconds + 120))
+}

@@ -186,6 +186,8 @@ class CallTest(RuleTest):
     ACCEPTED = (
         "Thing(const Thing&) = delete;",
         "Thing& operator=(const Thing&) = delete;",
+        "std::unique_ptr<Thing>(new Thing(1));",
+        "throw std::bad_alloc();",
         "std::from_chars(first, last, x);",
         "// new delete malloc( throw std::thread",
         'Refuse("std::thread is new; throw it away, printf(x)");',

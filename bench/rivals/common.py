@@ -1,8 +1,8 @@
 """What every rival needs: checkpoints as raw bytes, a fair stopwatch, peak anonymous memory, one JSON line.
 
-Fair means the same for everybody: page cache warm, the copy to be patched made and synced outside the clock, and both the encoder and
-the receiver end in fsync. Interpreter start and imports are outside the clock (a trainer has them loaded); programs run as
-a process are timed as a process.
+Fair means the same for everybody: page cache warm, the copy to be patched made and synced outside the clock, and both the
+encoder and the receiver end in fsync. Interpreter start and imports are outside the clock (a trainer has them loaded);
+programs run as a process are timed as a process.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """Position and value, as verl and TRL send changes: per tensor an int32 index and the new value of each changed element.
 
-With --zstd each of the two arrays is one zstd level 1 frame, as slime's first format and NeMo-RL had it in variants. Applying is
-a NumPy scatter into the mapped checkpoint. There is no checksum in these formats, so none is computed.
+With --zstd each of the two arrays is one zstd level 1 frame, as slime's first format and NeMo-RL had it in variants. Applying
+is a NumPy scatter into the mapped checkpoint. There is no checksum in these formats, so none is computed.
 """
 
 import concurrent.futures

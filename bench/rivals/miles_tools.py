@@ -1,8 +1,8 @@
 """The weight_vNNNNNN delta folders of Miles, slime and stitch, made and applied the way their Python tools do it.
 
-Encode: per tensor NumPy XOR of old and new bytes, one zstd level 1 frame, xxh3-128 of the new bytes, a thread pool over tensors.
-Apply: map the local checkpoint for writing, decompress in pieces of 2 MiB, XOR in place, hash, compare; then msync and fsync
-(the original leaves the sync out; it is there so that both sides of the comparison end with the bytes on the disk).
+Encode: per tensor NumPy XOR of old and new bytes, one zstd level 1 frame, xxh3-128 of the new bytes, a thread pool over
+tensors. Apply: map the local checkpoint for writing, decompress in pieces of 2 MiB, XOR in place, hash, compare; then msync
+and fsync (the original leaves the sync out; it is there so that both sides of the comparison end with the bytes on the disk).
 
 `write` and `apply` alone make this the counterpart in xorbit's interchange tests.
 """

@@ -1,7 +1,7 @@
 """xdelta3 (VCDIFF): the general binary delta tool, by its command line with its default settings, one run a file.
 
-It rebuilds NEW beside OLD rather than patching in place. Its source window is 64 MiB, which is enough for weights: they change in
-place and do not move.
+It rebuilds NEW beside OLD rather than patching in place. Its source window is 64 MiB, which is enough for weights: they
+change in place and do not move.
 """
 
 import pathlib

@@ -1,7 +1,7 @@
 """`zstd --patch-from`: Zstandard's own delta of two files, by its command-line tool, one run a file.
 
-It rebuilds NEW beside OLD rather than patching in place, and both ends hold the old file in memory. The tool takes files of at most
-2 GiB this way; larger ones end with its error message.
+It rebuilds NEW beside OLD rather than patching in place, and both ends hold the old file in memory. The tool takes files of
+at most 2 GiB this way; larger ones end with its error message.
 """
 
 import pathlib

@@ -30,9 +30,7 @@ void StoreLe(uint8_t* target, T value) {
   std::memcpy(target, &value, sizeof(T));
 }
 
-inline ConstBytes AsBytes(std::string_view text) {
-  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
-}
+inline ConstBytes AsBytes(std::string_view text) { return {reinterpret_cast<const uint8_t*>(text.data()), text.size()}; }
 inline std::string_view AsText(ConstBytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
 template <typename T>

@@ -1,3 +1,4 @@
+// Reads and copies must take exactly what they were asked for, or name the file and say where it ends.
 #include "base/file.h"
 
 #include <gtest/gtest.h>

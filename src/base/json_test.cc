@@ -1,3 +1,4 @@
+// The strict JSON reader: what it keeps, what it refuses (repeated keys, depth, wrong types), and that it never throws.
 #include "base/json.h"
 
 #include <gmock/gmock.h>

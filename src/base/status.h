@@ -63,7 +63,7 @@ Status ErrnoError(std::string_view what, int error_number);
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}                             // NOLINT(google-explicit-constructor)
+  Result(T value) : value_(std::move(value)) {}                                  // NOLINT(google-explicit-constructor)
   Result(Status status) : status_(std::move(status)) { assert(!status_.ok()); }  // NOLINT(google-explicit-constructor)
 
   bool ok() const { return value_.has_value(); }

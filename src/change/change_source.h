@@ -21,8 +21,8 @@ constexpr uint64_t WindowElementsAt(uint64_t element_count, uint64_t window_inde
   return std::min(kWindowElements, element_count - window_index * kWindowElements);
 }
 
-// Changes of one window, structure of arrays; xors and olds hold unit_bytes little-endian bytes a change. olds is empty when the
-// source has no values. Reused from window to window so that the hot loop does not allocate.
+// Changes of one window, structure of arrays; xors and olds hold unit_bytes little-endian bytes a change. olds is empty when
+// the source has no values. Reused from window to window so that the hot loop does not allocate.
 struct WindowChanges {
   uint32_t count = 0;
   std::vector<uint16_t> positions;  // at least `count` entries are valid; the vector may be larger

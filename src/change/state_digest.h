@@ -1,7 +1,7 @@
 // The state digest: a linear checksum of live weights, in two lanes (docs/formats/state-digest.md).
 //
-// D_L = sum over 64-byte blocks of h_L(block) * (sum over its sixteen 32-bit words u_k of g[L][k] * u_k), modulo 2^64. Because D
-// is linear in the bytes, an update's digest is the sum over touched elements of new minus old contributions: owners, tiles,
+// D_L = sum over 64-byte blocks of h_L(block) * (sum over its sixteen 32-bit words u_k of g[L][k] * u_k), modulo 2^64. Because
+// D is linear in the bytes, an update's digest is the sum over touched elements of new minus old contributions: owners, tiles,
 // ranks and steps add up, and nobody has to read what did not change. It catches accidents; against attackers stand SHA-256
 // trees and signatures.
 #pragma once
@@ -41,7 +41,8 @@ Result<StateDigest> ParseStateDigest(std::string_view text);
 inline constexpr uint32_t kDigestBlockBytes = 64;
 inline constexpr uint32_t kDigestWordsPerBlock = 16;
 
-// One step of splitmix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014): adds its increment first.
+// One step of splitmix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014): adds its increment
+// first.
 constexpr uint64_t SplitMix64(uint64_t x) {
   x += 0x9e3779b97f4a7c15;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;

@@ -33,21 +33,21 @@ struct EncodeOptions {
   int threads = 1;
   // Changes kept in memory between the pass that makes the tables and the pass that encodes; above it the source is read twice.
   uint64_t change_cache_bytes = uint64_t{160} << 20;
-  int zstd_level = 3;                          // mask codecs with an outer or inner Zstd
-  uint64_t frame_bytes = uint64_t{1} << 20;    // mask bytes a frame, mask codecs
+  int zstd_level = 3;                        // mask codecs with an outer or inner Zstd
+  uint64_t frame_bytes = uint64_t{1} << 20;  // mask bytes a frame, mask codecs
 };
 
 // One segment, encoded. Sections other than the body are small and go into the payload's head.
 struct EncodedSegment {
-  Buffer tables;                // sparse: frequency tables
-  Buffer records;               // fixed-size records, ascending
-  Buffer outer;                 // records of the outer Zstd chunks, if the codec has them
-  std::vector<Buffer> body;     // pieces, to be written end to end
-  std::vector<uint64_t> cuts;   // body offsets at which a record (or outer chunk) ends, ascending; the last is the body's size
+  Buffer tables;               // sparse: frequency tables
+  Buffer records;              // fixed-size records, ascending
+  Buffer outer;                // records of the outer Zstd chunks, if the codec has them
+  std::vector<Buffer> body;    // pieces, to be written end to end
+  std::vector<uint64_t> cuts;  // body offsets at which a record (or outer chunk) ends, ascending; the last is the body's size
   uint64_t record_count = 0;
   uint64_t change_count = 0;
   bool has_digests = false;
-  StateDigest change;           // after - before over all touched elements, both lanes; zero without digests
+  StateDigest change;  // after - before over all touched elements, both lanes; zero without digests
 };
 
 // The same, as a reader sees it: untrusted bytes that outlive the decoder.
@@ -103,8 +103,8 @@ class Codec {
   // Encodes all changes of `source`, whose unit and element count are the map's. tensor_keys[i] = TensorKeyOf(name of layout
   // tensor i). The bytes depend on the changes and values only, never on threads, memory or machine. Digests are written when
   // the source has values. Fails only if the source does, or a library does.
-  virtual Result<EncodedSegment> Encode(const SegmentMap& map, std::span<const uint64_t> tensor_keys, const ChangeSource& source,
-                                        const EncodeOptions& options) const = 0;
+  virtual Result<EncodedSegment> Encode(const SegmentMap& map, std::span<const uint64_t> tensor_keys,
+                                        const ChangeSource& source, const EncodeOptions& options) const = 0;
   // kCorrupt if the head sections do not hold together. `map` and the view's bytes must outlive the decoder.
   virtual Result<std::unique_ptr<SegmentDecoder>> Open(const SegmentMap& map, const EncodedSegmentView& view,
                                                        int threads) const = 0;

@@ -1,3 +1,4 @@
+// The streaming fold must equal the plain one of the oracle, window by window, with and without values.
 #include "delta/merged_source.h"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // The payload file (.xob): one owner's share of a delta. docs/formats/payload.md says the same in the same words.
 //
-//   head   PayloadHeader | SegmentRecord x segment_count | ChunkRecord x chunk_count | per segment: parts, tables, records, outer
-//   body   the segments' bodies, end to end
+//   head   PayloadHeader | SegmentRecord x segment_count | ChunkRecord x chunk_count | per segment: parts, tables, records,
+//   outer body   the segments' bodies, end to end
 //
 // All integers little-endian. Every section of the head starts on a multiple of 8 bytes, so that records can be read in place;
 // padding is zero. The head's length and SHA-256, and the whole file's, stand in the manifest.
@@ -36,8 +36,8 @@ struct PayloadHeader {
   uint32_t codec;  // CodecId
   uint32_t segment_count;
   uint64_t chunk_count;
-  uint64_t change_count;    // elements with new != old
-  uint64_t change_lane0;    // state digest, after - before; zero without digests
+  uint64_t change_count;  // elements with new != old
+  uint64_t change_lane0;  // state digest, after - before; zero without digests
   uint64_t change_lane1;
 };
 static_assert(sizeof(PayloadHeader) == 112 && std::is_trivially_copyable_v<PayloadHeader>);

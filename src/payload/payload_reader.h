@@ -1,5 +1,5 @@
-// Reads payloads that nobody vouches for. Everything the host can check without decoding is checked here; what needs decoding is
-// checked by the codecs (SegmentDecoder::Decode) and by pre-flight, before any live byte changes.
+// Reads payloads that nobody vouches for. Everything the host can check without decoding is checked here; what needs decoding
+// is checked by the codecs (SegmentDecoder::Decode) and by pre-flight, before any live byte changes.
 #pragma once
 
 #include <cstdint>

@@ -7,8 +7,8 @@
 
 namespace xorbit {
 
-// Changes of one file within one stretch: element i lies at file_offset + positions[i] * unit_bytes, holds olds[i] now and shall
-// hold olds[i] ^ xors[i]. Positions ascend. The arrays belong to the caller and live for the call only.
+// Changes of one file within one stretch: element i lies at file_offset + positions[i] * unit_bytes, holds olds[i] now and
+// shall hold olds[i] ^ xors[i]. Positions ascend. The arrays belong to the caller and live for the call only.
 struct PatchBlock {
   uint32_t file_index = 0;  // into the checkpoint's files
   uint32_t unit_bytes = 0;  // 1, 2, 4 or 8

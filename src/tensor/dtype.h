@@ -1,4 +1,5 @@
-// Element types of safetensors files (https://huggingface.co/docs/safetensors, "Format"), and the unit in which each is compared.
+// Element types of safetensors files (https://huggingface.co/docs/safetensors, "Format"), and the unit in which each is
+// compared.
 #pragma once
 
 #include <cstdint>

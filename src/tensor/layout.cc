@@ -54,7 +54,8 @@ Result<Layout> Layout::Make(std::vector<TensorSpec> tensors, std::vector<std::st
     if (i > 0 && tensors[i - 1].name == tensor.name) return CorruptError("two tensors are named '" + tensor.name + "'");
     if (tensor.name.size() > UINT32_MAX) return CorruptError("a tensor name is longer than 4 GiB");
     if (tensor.shape.size() > kMaxRank) return CorruptError("tensor '" + tensor.name + "' has more than 64 dimensions");
-    if (tensor.group >= groups.size()) return CorruptError("tensor '" + tensor.name + "' names a presence group that is not declared");
+    if (tensor.group >= groups.size())
+      return CorruptError("tensor '" + tensor.name + "' names a presence group that is not declared");
     auto byte_count = ByteCountOf(tensor.dtype, tensor.shape);
     if (!byte_count.ok()) return byte_count.status().WithContext("tensor '" + tensor.name + "'");
     tensor.byte_count = *byte_count;

@@ -1,3 +1,4 @@
+// Plans must cover every element exactly once, and the proof of coverage must agree with counting elements one by one.
 #include "tensor/ownership.h"
 
 #include <gmock/gmock.h>

@@ -13,7 +13,8 @@ Status CheckPart(const Layout& layout, uint32_t unit_bytes, uint32_t group, cons
   const auto fail = [&](std::string_view why) {
     return CorruptError("part of tensor '" + tensor.name + "' " + std::string(why));
   };
-  if (UnitBytesOf(tensor.dtype) != unit_bytes) return fail("does not belong in a segment of " + std::to_string(unit_bytes) + "-byte units");
+  if (UnitBytesOf(tensor.dtype) != unit_bytes)
+    return fail("does not belong in a segment of " + std::to_string(unit_bytes) + "-byte units");
   if (tensor.group != group) return fail("does not belong in this segment's presence group");
   if (tensor.frozen) return fail("is owned although the tensor is frozen");
   if (part.digits.empty() || part.digits.size() > kMaxDigits) return fail("must have 1 to 8 digits");
@@ -57,7 +58,8 @@ Result<SegmentMap> SegmentMap::Make(const Layout& layout, uint32_t unit_bytes, u
                                                                           : before.origin < parts[i].origin;
       if (!ascending) return CorruptError("a segment's parts must ascend by tensor, then origin");
     }
-    // Cannot overflow: nested digits make a part's count at most its tensor's, and CheckedAdd guards the sum of overlapping ones.
+    // Cannot overflow: nested digits make a part's count at most its tensor's, and CheckedAdd guards the sum of overlapping
+    // ones.
     const auto next = CheckedAdd(map.starts_.back(), parts[i].element_count());
     if (!next || !CheckedMul(*next, unit_bytes)) return CorruptError("a segment has more than 2^64 bytes");
     map.starts_.push_back(*next);

@@ -29,7 +29,7 @@ BANS = [
         "only src/cli prints; return a Status, or hand the text to the caller",
         ("src/cli/",),
     ),
-    Ban(re.compile(r"\bnew\s+[A-Za-z_:(]"), "owns nothing: use std::make_unique or a container", tests_too=True),
+    Ban(re.compile(r"(?<!>\()\bnew\s+[A-Za-z_:(]"), "owns nothing: use std::make_unique or a container", tests_too=True),
     Ban(re.compile(r"\bdelete\s*(\[\])?\s+[A-Za-z_*(]"), "let an owner do it: std::unique_ptr or a container"),
     Ban(re.compile(r"\b(malloc|calloc|realloc|free)\s*\("), "use a container, or std::unique_ptr with a deleter"),
     Ban(
@@ -43,7 +43,7 @@ BANS = [
         tests_too=True,
     ),
     Ban(re.compile(r"\bstd::(basic_)?regex\b"), "recurses with its input, which may be hostile: parse by hand"),
-    Ban(re.compile(r"\bthrow\b(?! *\()"), "errors are values here: return a Status"),
+    Ban(re.compile(r"\bthrow\b(?! std::bad_alloc\b)"), "errors are values here: return a Status"),
     Ban(
         re.compile(r"(?<![A-Za-z0-9_.>])(?:std::)?(exit|_exit|quick_exit|abort|terminate)\s*\("),
         "a library must not end the process: return a Status; assert() for our own bugs",

@@ -18,7 +18,7 @@ lint_python() {
 lint_clang_tidy() {
   local clang
   clang=$(find_clang)
-  [[ -e build/fuzz/compile_commands.json ]] || configure fuzz -DXORBIT_TESTS=ON
+  configure fuzz -DXORBIT_TESTS=ON
   python3 tools/clang_tidy.py "clang-tidy-${clang##*-}" build/fuzz/compile_commands.json build/clang-tidy-passed
 }
 

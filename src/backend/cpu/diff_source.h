@@ -1,0 +1,63 @@
+// Diff: the changes of one segment between two states in memory, as a ChangeSource.
+//
+// Where nothing changes a diff is bound by reading, so it can take the base's state digest along while the bytes are in cache.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "backend/cpu/kernels.h"
+#include "base/bytes.h"
+#include "change/change_source.h"
+#include "change/state_digest.h"
+#include "tensor/segment.h"
+
+namespace xorbit {
+
+class DiffSource : public ChangeSource {
+ public:
+  enum class BaseDigest { kSkip, kAccumulate };
+
+  // Tensors are canonical bytes in layout order, tensor_keys their digest keys; all must outlive the source, as must the map.
+  // Uses the CPU level that is active now.
+  DiffSource(const SegmentMap& map, std::span<const ConstBytes> old_tensors, std::span<const ConstBytes> new_tensors,
+             std::span<const uint64_t> tensor_keys, BaseDigest base_digest);
+
+  uint32_t unit_bytes() const override { return map_->unit_bytes(); }
+  uint64_t element_count() const override { return map_->element_count(); }
+  bool has_values() const override { return true; }
+  std::unique_ptr<ChangeCursor> Open(uint64_t first_window, uint64_t window_count) const override;
+
+  // The digest of the segment's old bytes, both lanes: what cursors gathered on their way, each window once however often it
+  // was read, plus a scan of the windows that nobody read. Only with kAccumulate, and when no cursor is at work.
+  StateDigest FinishBaseDigest() const;
+
+ private:
+  friend class DiffCursor;
+
+  void DiffWindow(uint64_t window_index, WindowChanges* changes) const;
+  // Appends the changes of one run to the window that starts at segment element `window_first`.
+  void DiffRun(const Run& run, uint64_t window_first, WindowChanges* changes) const;
+  // Counts a run's old bytes.
+  void CountRun(const Run& run, DigestSums* sums) const;
+  // True for the first caller only.
+  bool ClaimWindow(uint64_t window_index) const;
+  void AddToBase(const DigestSums& sums) const;
+
+  const SegmentMap* map_;
+  std::span<const ConstBytes> old_tensors_;
+  std::span<const ConstBytes> new_tensors_;
+  std::span<const uint64_t> tensor_keys_;
+  const CpuKernels* kernels_;
+  DiffKernel diff_;
+
+  // Sums modulo 2^64 commute, so relaxed order and any order of windows give the same digest.
+  mutable std::vector<std::atomic<bool>> counted_;  // by window; empty with kSkip
+  mutable std::atomic<uint64_t> base_lane0_{0};
+  mutable std::atomic<uint64_t> base_lane1_{0};
+};
+
+}  // namespace xorbit

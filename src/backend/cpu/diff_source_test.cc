@@ -1,0 +1,129 @@
+#include "backend/cpu/diff_source.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "backend/cpu/digest_scan.h"
+#include "delta/list_source.h"
+#include "delta/oracle.h"
+#include "delta/random_model.h"
+
+namespace xorbit {
+namespace {
+
+class DiffSourceTest : public testing::TestWithParam<CpuLevel> {
+ protected:
+  void SetUp() override { ASSERT_TRUE(ForceCpuLevel(GetParam()).ok()); }
+  void TearDown() override { ASSERT_TRUE(ForceCpuLevel(std::nullopt).ok()); }
+  const uint64_t seed_ = std::random_device()();
+  Random random_{seed_};
+};
+
+std::vector<uint64_t> KeysOf(const Layout& layout) {
+  std::vector<uint64_t> keys;
+  for (const TensorSpec& tensor : layout.tensors()) keys.push_back(TensorKeyOf(tensor.name));
+  return keys;
+}
+
+// Two states of a random model, at different alignments.
+struct Model {
+  Layout layout;
+  std::vector<SegmentMap> maps;
+  RandomTensors old_tensors;
+  RandomTensors new_tensors;
+  std::vector<uint64_t> keys;
+
+  Model(Random& random, uint64_t max_elements, uint64_t per_mille)
+      : layout(RandomLayout(random, 12, max_elements)),
+        maps(RandomSegments(random, layout)),
+        old_tensors(random, layout),
+        new_tensors(random, layout),
+        keys(KeysOf(layout)) {
+    new_tensors.CopyFrom(old_tensors);
+    new_tensors.Mutate(random, layout, per_mille);
+  }
+};
+
+TEST_P(DiffSourceTest, RandomModelsDiffAsTheOracleSays) {
+  SCOPED_TRACE("seed " + std::to_string(seed_));
+  for (int round = 0; round < 12; ++round) {
+    const Model model(random_, round % 4 == 0 ? 200'000 : 3'000, round % 3 == 0 ? 0 : 1 + random_() % 300);
+    const auto old_bytes = model.old_tensors.bytes();
+    const auto new_bytes = model.new_tensors.bytes();
+    for (const SegmentMap& map : model.maps) {
+      const std::vector<ElementChange> expected = OracleDiff(map, old_bytes, new_bytes);
+      for (const auto mode : {DiffSource::BaseDigest::kSkip, DiffSource::BaseDigest::kAccumulate}) {
+        const DiffSource source(map, old_bytes, new_bytes, model.keys, mode);
+        ASSERT_EQ(ReadAllChanges(source).value(), expected);
+        ASSERT_EQ(ReadAllChanges(source).value(), expected);
+      }
+    }
+  }
+}
+
+TEST_P(DiffSourceTest, BaseDigestsOfOwnersAndFrozenTensorsAddUpToTheState) {
+  SCOPED_TRACE("seed " + std::to_string(seed_));
+  for (int round = 0; round < 8; ++round) {
+    const Model model(random_, round % 4 == 0 ? 200'000 : 3'000, 10);
+    const auto old_bytes = model.old_tensors.bytes();
+    const auto new_bytes = model.new_tensors.bytes();
+    StateDigest sum = ScanDigest(model.layout, old_bytes, ScanScope::kFrozen, 1);
+    for (const SegmentMap& map : model.maps) {
+      const DiffSource source(map, old_bytes, new_bytes, model.keys, DiffSource::BaseDigest::kAccumulate);
+      // Windows read twice, once, or never all count once.
+      WindowChanges changes;
+      changes.Reserve(map.unit_bytes(), true);
+      for (uint64_t window = 0; window < WindowCountOf(map.element_count()); ++window) {
+        for (uint64_t times = random_() % 3; times > 0; --times) ASSERT_TRUE(source.Open(window, 1)->Next(&changes).ok());
+      }
+      const StateDigest digest = source.FinishBaseDigest();
+      ASSERT_EQ(source.FinishBaseDigest(), digest);
+      sum += digest;
+    }
+    ASSERT_EQ(sum, OracleDigest(model.layout, old_bytes));
+  }
+}
+
+TEST_P(DiffSourceTest, ScansEqualTheOracleOnAnyThreads) {
+  SCOPED_TRACE("seed " + std::to_string(seed_));
+  for (int round = 0; round < 6; ++round) {
+    const Model model(random_, round == 0 ? 2'000'000 : 5'000, 0);
+    const auto bytes = model.old_tensors.bytes();
+    const StateDigest expected = OracleDigest(model.layout, bytes);
+    ASSERT_EQ(ScanDigest(model.layout, bytes, ScanScope::kAll, 1), expected);
+    ASSERT_EQ(ScanDigest(model.layout, bytes, ScanScope::kAll, 3), expected);
+  }
+}
+
+TEST(ScanDigestTest, NothingIsZero) {
+  const Layout layout = Layout::Make({{.name = "empty", .dtype = Dtype::kF32, .shape = {0}}}).value();
+  const std::vector<ConstBytes> tensors(1);
+  EXPECT_EQ(ScanDigest(layout, tensors, ScanScope::kAll, 2), StateDigest{});
+}
+
+TEST_P(DiffSourceTest, ConcurrentCursorsCountEachWindowOnce) {
+  SCOPED_TRACE("seed " + std::to_string(seed_));
+  const Layout layout = Layout::Make({{.name = "w", .dtype = Dtype::kBF16, .shape = {40 * kWindowElements + 17}}}).value();
+  const RandomTensors tensors(random_, layout);
+  const auto bytes = tensors.bytes();
+  const std::vector<uint64_t> keys = KeysOf(layout);
+  const SegmentMap map = SegmentMap::Make(layout, 2, 0, {WholeTensor(layout, 0)}).value();
+  const DiffSource source(map, bytes, bytes, keys, DiffSource::BaseDigest::kAccumulate);
+  {
+    std::vector<std::jthread> readers;
+    for (int i = 0; i < 3; ++i) {
+      readers.emplace_back([&] {
+        if (ReadAllChanges(source).value().empty()) return;
+        ADD_FAILURE() << "equal states differ";
+      });
+    }
+  }
+  EXPECT_EQ(source.FinishBaseDigest(), OracleDigest(layout, bytes));
+}
+
+INSTANTIATE_TEST_SUITE_P(Levels, DiffSourceTest, testing::ValuesIn(AvailableCpuLevels()),
+                         [](const auto& level) { return std::string(NameOf(level.param)); });
+
+}  // namespace
+}  // namespace xorbit

@@ -1,0 +1,121 @@
+// What the sparse codec's tests share: segments from lists of changes, encoded segments as a reader sees them, and a decoder's
+// answer as one value to compare.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "change/list_source.h"
+#include "codec/codec.h"
+#include "codec/sparse_format.h"
+#include "tensor/random_model.h"
+
+namespace xorbit {
+
+inline Layout OneTensorLayout(uint32_t unit_bytes, uint64_t element_count) {
+  const Dtype dtype = unit_bytes == 1   ? Dtype::kU8
+                      : unit_bytes == 2 ? Dtype::kBF16
+                      : unit_bytes == 4 ? Dtype::kF32
+                                        : Dtype::kF64;
+  return Layout::Make({TensorSpec{.name = "w", .dtype = dtype, .shape = {element_count}}}).value();
+}
+
+inline SegmentMap OneTensorMap(uint32_t unit_bytes, uint64_t element_count) {
+  const Layout layout = OneTensorLayout(unit_bytes, element_count);
+  return SegmentMap::Make(layout, unit_bytes, 0, {WholeTensor(layout, 0)}).value();
+}
+
+inline std::vector<uint64_t> KeysOf(const Layout& layout) {
+  std::vector<uint64_t> keys;
+  for (const TensorSpec& tensor : layout.tensors()) keys.push_back(TensorKeyOf(tensor.name));
+  return keys;
+}
+
+inline uint64_t UnitMask(uint32_t unit_bytes) { return unit_bytes == 8 ? ~uint64_t{0} : (uint64_t{1} << (8 * unit_bytes)) - 1; }
+
+// A change with random old bits; `one_bit` flips a single bit, otherwise all bits are random.
+inline ElementChange RandomChange(Random& random, uint32_t unit_bytes, uint64_t element, bool one_bit) {
+  const uint64_t mask = UnitMask(unit_bytes);
+  uint64_t bits = one_bit ? uint64_t{1} << random() % (8 * unit_bytes) : random() & mask;
+  if (bits == 0) bits = 1;
+  return {element, random() & mask, bits};
+}
+
+// Each element changes with probability per_million / 10^6.
+inline std::vector<ElementChange> UniformChanges(Random& random, uint32_t unit_bytes, uint64_t element_count,
+                                                 uint64_t per_million, bool one_bit) {
+  std::vector<ElementChange> changes;
+  for (uint64_t e = 0; e < element_count; ++e) {
+    if (random() % 1000000 < per_million) changes.push_back(RandomChange(random, unit_bytes, e, one_bit));
+  }
+  return changes;
+}
+
+// An encoded segment that can be looked at, and damaged, as a reader gets it.
+struct ReaderSegment {
+  EncodedSegmentView head;  // everything but the bytes
+  Buffer tables;
+  Buffer records;
+  Buffer body;
+
+  explicit ReaderSegment(const EncodedSegment& segment) : tables(segment.tables), records(segment.records) {
+    head.has_digests = segment.has_digests;
+    head.record_count = segment.record_count;
+    head.change_count = segment.change_count;
+    for (const Buffer& piece : segment.body) AppendBytes(body, piece);
+  }
+  EncodedSegmentView view() const {
+    EncodedSegmentView view = head;
+    view.tables = tables;
+    view.records = records;
+    view.body = body;
+    return view;
+  }
+  TileRecord record(uint64_t index) const {
+    TileRecord record;
+    std::memcpy(&record, records.data() + index * sizeof(TileRecord), sizeof(record));
+    return record;
+  }
+  void set_record(uint64_t index, const TileRecord& record) {
+    std::memcpy(records.data() + index * sizeof(TileRecord), &record, sizeof(record));
+  }
+  uint64_t byte_count() const { return tables.size() + records.size() + body.size(); }
+};
+
+struct DecodedSegment {
+  std::vector<std::pair<uint64_t, uint64_t>> changes;  // element, xor
+  std::vector<std::pair<uint64_t, uint64_t>> digests;  // before, after of each record
+  friend bool operator==(const DecodedSegment&, const DecodedSegment&) = default;
+};
+
+// Decodes everything and checks what a decoder promises; nothing if the bytes are refused.
+inline std::optional<DecodedSegment> DecodeAll(const Codec& codec, const SegmentMap& map, const EncodedSegmentView& view) {
+  auto decoder = codec.Open(map, view, 1);
+  if (!decoder.ok()) return std::nullopt;
+  DecodedSegment decoded;
+  DecodedRecord record;
+  for (uint64_t i = 0; i < (*decoder)->record_count(); ++i) {
+    const RecordInfo info = (*decoder)->info(i);
+    if (!(*decoder)->Decode(i, &record).ok()) return std::nullopt;
+    EXPECT_EQ(record.count, info.change_count);
+    EXPECT_EQ(record.offsets[0], 0U);
+    EXPECT_EQ(info.first + record.offsets[record.count - 1], info.last);
+    for (uint64_t c = 0; c < record.count; ++c) {
+      uint64_t bits = 0;
+      std::memcpy(&bits, record.xors.data() + c * map.unit_bytes(), map.unit_bytes());
+      EXPECT_NE(bits, 0U);
+      if (c > 0) {
+        EXPECT_LT(record.offsets[c - 1], record.offsets[c]);
+      }
+      decoded.changes.emplace_back(info.first + record.offsets[c], bits);
+    }
+    decoded.digests.emplace_back(info.before, info.after);
+  }
+  return decoded;
+}
+
+}  // namespace xorbit

@@ -1,3 +1,4 @@
+// A folder must appear whole or not at all, and never replace one that is there.
 #include "base/staged_folder.h"
 
 #include <gmock/gmock.h>

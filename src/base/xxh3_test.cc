@@ -1,3 +1,4 @@
+// Published values of XXH3-128, and the same hash whatever the pieces.
 #include "base/xxh3.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// The sparse codec from end to end: round trips, the same bytes from any number of threads, and refusal of damage.
 #include "codec/sparse_codec.h"
 
 #include <gtest/gtest.h>

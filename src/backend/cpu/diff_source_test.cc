@@ -1,3 +1,4 @@
+// The fast diff must find what the oracle finds, on any number of threads and at every SIMD level.
 #include "backend/cpu/diff_source.h"
 
 #include <gtest/gtest.h>
@@ -5,9 +6,9 @@
 #include <thread>
 
 #include "backend/cpu/digest_scan.h"
-#include "delta/list_source.h"
+#include "change/list_source.h"
 #include "delta/oracle.h"
-#include "delta/random_model.h"
+#include "tensor/random_model.h"
 
 namespace xorbit {
 namespace {

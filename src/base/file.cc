@@ -94,6 +94,7 @@ class Posix final : public FileOps {
   }
 
   Status SyncFolder(const fs::path& folder) override {
+    if (folder.empty()) return SyncFolder(".");
     XORBIT_ASSIGN_OR_RETURN(const UniqueFd fd, OpenFile(folder, O_RDONLY | O_DIRECTORY, "open folder"));
     if (::fsync(fd.get()) != 0) return FileError("fsync folder", folder);
     return {};
@@ -149,7 +150,7 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 }
 
 Result<MappedFile> MappedFile::Open(const fs::path& path) {
-  XORBIT_ASSIGN_OR_RETURN(const UniqueFd fd, OpenFile(path, O_RDONLY, "open"));
+  XORBIT_ASSIGN_OR_RETURN(const UniqueFd fd, OpenForRead(path));
   XORBIT_ASSIGN_OR_RETURN(const uint64_t byte_count, RegularFileSize(fd, path));
   MappedFile file;
   if (byte_count == 0) return file;
@@ -179,7 +180,7 @@ Status ReadAt(const UniqueFd& fd, MutableBytes bytes, uint64_t offset_bytes) {
 }
 
 Result<Buffer> ReadWholeFile(const fs::path& path, uint64_t limit_bytes) {
-  XORBIT_ASSIGN_OR_RETURN(const UniqueFd fd, OpenFile(path, O_RDONLY | O_NONBLOCK, "open"));
+  XORBIT_ASSIGN_OR_RETURN(const UniqueFd fd, OpenForRead(path));
   XORBIT_ASSIGN_OR_RETURN(const uint64_t byte_count, RegularFileSize(fd, path));
   if (byte_count > limit_bytes) {
     return CorruptError("'" + path.string() + "' is larger than the " + std::to_string(limit_bytes) + " bytes allowed");

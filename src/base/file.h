@@ -56,7 +56,7 @@ Status ReadAt(const UniqueFd& fd, MutableBytes bytes, uint64_t offset_bytes);
 Result<Buffer> ReadWholeFile(const fs::path& path, uint64_t limit_bytes);
 
 // Mutations. Every method is one durable-or-not step of a crash-safety argument; none retries or hides an error. ENOSPC comes
-// back as kIo with "no space" in the message. Thread-safe for different files.
+// back as kIo with "No space left" in the message. Thread-safe for different files.
 class FileOps {
  public:
   FileOps() = default;
@@ -72,9 +72,9 @@ class FileOps {
   // Makes the empty file `target` hold the first `byte_count` bytes of `source`: shared blocks where the file system has them
   // (reflink), else a copy inside the kernel, else through memory.
   virtual Status CopyContents(const UniqueFd& source, const UniqueFd& target, uint64_t byte_count) = 0;
-  virtual Status Sync(const UniqueFd& fd) = 0;                                   // fsync
-  virtual Status SyncFolder(const fs::path& folder) = 0;                         // fsync of a directory
-  virtual Status MakeFolder(const fs::path& folder) = 0;                         // kExists if it is there
+  virtual Status Sync(const UniqueFd& fd) = 0;            // fsync
+  virtual Status SyncFolder(const fs::path& folder) = 0;  // fsync of a directory; "", the parent of a bare name, is "."
+  virtual Status MakeFolder(const fs::path& folder) = 0;  // kExists if it is there
   virtual Status Rename(const fs::path& from, const fs::path& to) = 0;           // replaces
   virtual Status RenameNoReplace(const fs::path& from, const fs::path& to) = 0;  // kExists if `to` is there
   virtual Status Unlink(const fs::path& path) = 0;
@@ -83,7 +83,8 @@ class FileOps {
 // The operating system's calls. Static lifetime.
 FileOps& PosixFileOps();
 
-// Creates `path`, writes all of `bytes`, fsyncs the file. Not the folder.
+// Creates `path` (kExists if it is there), writes all of `bytes`, fsyncs the file. Not the folder. After a later error part of
+// the file may be there.
 Status WriteWholeFile(FileOps& ops, const fs::path& path, ConstBytes bytes);
 
 // Exclusive advisory lock (flock) on a lock file, held until destruction; the file stays. kRefused if another process has it.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/json_reader.h"
+
 namespace xorbit {
 namespace {
 
@@ -91,6 +93,7 @@ Status WrongType(std::string_view what, std::string_view expected) {
 }  // namespace
 
 Result<Json> ParseJson(std::string_view text, uint32_t max_depth) {
+  XORBIT_RETURN_IF_ERROR(RefuseHiddenText(text));
   StrictBuilder builder(max_depth);
   bool parsed = false;
   try {

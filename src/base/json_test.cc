@@ -30,6 +30,11 @@ TEST(Json, RefusesMalformedText) {
   }
 }
 
+TEST(Json, NothingHidesBehindAZeroByte) {
+  EXPECT_THAT(ErrorOf(std::string_view("{}\0[1]", 6)), HasSubstr("zero byte at byte 2"));
+  EXPECT_THAT(ErrorOf("\xef\xbb\xbf{}"), HasSubstr("byte order mark"));
+}
+
 TEST(Json, RefusesRepeatedKeysAtAnyDepth) {
   EXPECT_THAT(ErrorOf(R"({"a":1,"a":1})"), HasSubstr("repeats a key"));
   EXPECT_THAT(ErrorOf(R"([{"b":{"a":1,"\u0061":null}}])"), HasSubstr("repeats a key"));

@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -41,7 +42,11 @@ Status ParallelFor(int threads, uint64_t count, const std::function<Status(uint6
   const uint64_t helper_count = std::min<uint64_t>(static_cast<uint64_t>(std::max(threads, 1)), count) - (count > 0 ? 1 : 0);
   std::vector<std::jthread> helpers;
   helpers.reserve(helper_count);
-  for (uint64_t i = 0; i < helper_count; ++i) helpers.emplace_back(work);
+  try {
+    for (uint64_t i = 0; i < helper_count; ++i) helpers.emplace_back(work);
+  } catch (const std::system_error&) {
+    // The system grants no more threads: those at hand, or the caller's alone, do the work.
+  }
   work();
   helpers.clear();  // joins
   return error.Take();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/bytes.h"
+#include "base/checked_math.h"
 
 namespace xorbit {
 namespace {
@@ -88,8 +89,10 @@ bool DecodeGroup(TileDecode* tile, uint32_t* offsets, uint8_t* xors) {
 }
 
 bool DecodeGroupsPortable(TileDecode* tile, uint32_t* offsets, uint8_t* xors) {
-  while (tile->GroupIsSafe()) {
-    if (!DecodeGroup<false>(tile, offsets, xors)) return false;
+  while (uint32_t group_count = tile->SafeGroupCount()) {
+    for (; group_count > 0; --group_count) {
+      if (!DecodeGroup<false>(tile, offsets, xors)) return false;
+    }
   }
   return true;
 }
@@ -108,11 +111,19 @@ void EncodeGroupsPortable(TileEncode* tile) {
 
 }  // namespace
 
-bool TileDecode::GroupIsSafe() const {
-  constexpr uint64_t kVectorLoadBytes = 32;
-  constexpr uint64_t kGroupBitBytes = kLanes * 29 / 8 + 8;  // 29 raw bits a gap, to whole words
-  const uint64_t word_bytes = 2 * (words_used + uint64_t{kLanes} * (1 + unit_bytes)) + kVectorLoadBytes;
-  return count - next >= kLanes && word_bytes <= region_bytes() && 4 * (bits_used / 32) + kGroupBitBytes <= region_bytes();
+uint32_t TileDecode::SafeGroupCount() const {
+  constexpr uint64_t kWordLoadBytes = 32;
+  constexpr uint64_t kBitLoadBytes = 128 - 4;  // the four bytes before the region are readable
+  constexpr uint64_t kGroupBitBytes = kLanes * 29 / 8;
+  const uint64_t group_word_bytes = 2 * uint64_t{kLanes} * (1 + unit_bytes);
+  const uint64_t word_end = 2 * words_used + kWordLoadBytes;
+  const uint64_t bit_end = DivideRoundUp(bits_used, 8) + kBitLoadBytes;
+  const uint64_t bytes = region_bytes();
+  if (word_end > bytes || bit_end > bytes) return 0;
+  const uint64_t by_words = (bytes - word_end) / group_word_bytes;
+  // The last group's load covers its own bits.
+  const uint64_t by_bits = (bytes - bit_end) / kGroupBitBytes + 1;
+  return static_cast<uint32_t>(std::min({by_words, by_bits, uint64_t{count - next} / kLanes}));
 }
 
 bool DecodeGroupsCarefully(TileDecode* tile, uint32_t group_count, uint32_t* offsets, uint8_t* xors) {
@@ -120,6 +131,10 @@ bool DecodeGroupsCarefully(TileDecode* tile, uint32_t group_count, uint32_t* off
     if (!DecodeGroup<true>(tile, offsets, xors)) return false;
   }
   return true;
+}
+
+bool GapsOfSafeGroup(TileDecode* tile, const uint8_t* symbols, uint32_t* offsets) {
+  return GapsToOffsets<false>(tile, 0, kLanes, symbols, offsets);
 }
 
 const SparseKernels& PortableSparseKernels() {

@@ -33,14 +33,14 @@ struct TileDecode {
   uint32_t offset = 0;      // of the last change decoded, from the tile's first
 
   uint64_t region_bytes() const { return static_cast<uint64_t>(region_end - region_begin); }
-  // Whether a whole group of changes is left, and could not read outside the region even if each symbol took a word and each
-  // gap all its raw bits. 16-lane vector loads of words may run 32 bytes on, gathers of bits 8 bytes.
-  bool GroupIsSafe() const;
+  // How many more whole groups are left that cannot read outside the region even if each symbol takes a word and each gap all
+  // its raw bits. A vector load of words may run 32 bytes on, one of raw bits may be 128 bytes long.
+  uint32_t SafeGroupCount() const;
 };
 
-// Decodes whole groups while GroupIsSafe(), from any group but the first, and advances `tile`. offsets[i] and xors[i *
-// unit_bytes] belong to change i; both have room for kDecodeSlack changes more. False if an offset would exceed the span; then
-// the contents of the outputs are unspecified.
+// Decodes whole groups as long as SafeGroupCount() allows, from any group but the first, and advances `tile`. It may stop
+// earlier. offsets[i] and xors[i * unit_bytes] belong to change i; both have room for kDecodeSlack changes more. False if an
+// offset would exceed the span; then the contents of the outputs are unspecified.
 using DecodeGroups = bool (*)(TileDecode* tile, uint32_t* offsets, uint8_t* xors);
 inline constexpr uint32_t kDecodeSlack = 64;
 
@@ -66,6 +66,10 @@ const SparseKernels& PortableSparseKernels();
 // Decodes up to `group_count` groups, the last of which may be partial, checking every read. False if the words or raw bits run
 // out or an offset would exceed the span.
 bool DecodeGroupsCarefully(TileDecode* tile, uint32_t group_count, uint32_t* offsets, uint8_t* xors);
+// Turns the gap symbols of a whole group, not the first, that SafeGroupCount() allows into its offsets, and consumes their raw
+// bits. For kernels without a faster way. False if an offset would exceed the span.
+bool GapsOfSafeGroup(TileDecode* tile, const uint8_t* symbols, uint32_t* offsets);
+
 // Codes one symbol into lane state x; a word that falls out goes below *words.
 inline void EncodeSymbol(const EncodeTable& table, uint8_t symbol, uint32_t* state, uint16_t** words) {
   const uint32_t packed = table.packed[symbol];

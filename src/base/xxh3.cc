@@ -35,4 +35,6 @@ Xxh3Digest Xxh3Of(ConstBytes bytes) {
   return {hash.low64, hash.high64};
 }
 
+uint64_t Xxh3Hash64Of(ConstBytes bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
+
 }  // namespace xorbit

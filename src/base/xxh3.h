@@ -1,4 +1,4 @@
-// XXH3 with 128 bits (https://github.com/Cyan4973/xxHash): a checksum at memory speed for what we wrote ourselves and for
+// XXH3 (https://github.com/Cyan4973/xxHash): a checksum at memory speed for what we wrote ourselves and for
 // foreign formats that name it. It finds accidents; what must withstand attackers is named by SHA-256.
 #pragma once
 
@@ -33,5 +33,8 @@ class Xxh3 {
 };
 
 Xxh3Digest Xxh3Of(ConstBytes bytes);
+
+// The 64-bit XXH3, which is another function than either half of the 128-bit one.
+uint64_t Xxh3Hash64Of(ConstBytes bytes);
 
 }  // namespace xorbit

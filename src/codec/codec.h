@@ -33,7 +33,7 @@ struct EncodeOptions {
   int threads = 1;
   // Changes kept in memory between the pass that makes the tables and the pass that encodes; above it the source is read twice.
   uint64_t change_cache_bytes = uint64_t{160} << 20;
-  int zstd_level = 3;                        // mask codecs with an outer or inner Zstd
+  int zstd_level = 0;                        // mask codecs with an outer or inner Zstd; 0: the codec's own choice
   uint64_t frame_bytes = uint64_t{1} << 20;  // mask bytes a frame, mask codecs
 };
 
@@ -74,6 +74,7 @@ struct DecodedRecord {
   uint64_t count = 0;
   std::vector<uint32_t> offsets;  // element - RecordInfo::first, strictly ascending; first `count` entries valid
   std::vector<uint8_t> xors;      // count * unit_bytes, little-endian, none of them zero
+  std::vector<uint8_t> scratch;   // the decoder's own
 };
 
 // Reads one segment. Make (per codec) has already checked that records are well-formed, ascend, stay inside the segment and

@@ -1,14 +1,19 @@
 // The list of codecs: by name for command lines, by number for payload heads.
 #include <algorithm>
-#include <array>
+#include <vector>
 
 #include "codec/codec.h"
+#include "codec/mask_codec.h"
 #include "codec/sparse_codec.h"
 
 namespace xorbit {
 
 std::span<const Codec* const> AllCodecs() {
-  static const std::array codecs = {PortableSparseCodec()};
+  static const std::vector<const Codec*> codecs = [] {
+    std::vector<const Codec*> all = {PortableSparseCodec()};
+    all.insert(all.end(), MaskCodecs().begin(), MaskCodecs().end());
+    return all;
+  }();
   return codecs;
 }
 

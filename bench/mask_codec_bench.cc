@@ -1,0 +1,162 @@
+// The mask codecs on the reference workload: 64 MiB of mask in which 0.085 % of the bytes change, independently, by one flipped
+// bit, by one FP4-like nibble, or to any other byte. Prints bytes scaled to the 445 GB of the articles (head sections counted),
+// and changes a second of one core with digests on. Arguments: codec (order of MaskCodecs), kind of change, Zstd level.
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "change/list_source.h"
+#include "codec/mask_codec.h"
+#include "codec/mask_format.h"
+
+namespace xorbit {
+namespace {
+
+constexpr uint64_t kMaskBytes = uint64_t{64} << 20;
+constexpr double kReferenceBytes = 445e9;
+constexpr double kDensity = 0.00085;
+
+enum Kind : int64_t { kOneBit, kNibble, kRandomByte };
+constexpr std::string_view kKindNames[] = {"one-bit", "nibble", "random-byte"};
+
+// FP4-like: XOR values of neighbouring E2M1 codes, in either nibble.
+uint8_t NibbleXor(std::mt19937_64& random) {
+  constexpr uint8_t kXors[] = {1, 1, 1, 1, 3, 3, 7, 1};
+  return static_cast<uint8_t>(kXors[random() % 8] << (random() % 2 * 4));
+}
+
+uint8_t XorOf(Kind kind, std::mt19937_64& random) {
+  switch (kind) {
+    case kOneBit:
+      return static_cast<uint8_t>(1 << random() % 8);
+    case kNibble:
+      return NibbleXor(random);
+    default:
+      return static_cast<uint8_t>(1 + random() % 255);
+  }
+}
+
+struct Workload {
+  Layout layout;
+  SegmentMap map;
+  std::vector<uint64_t> tensor_keys;
+  std::vector<ElementChange> changes;
+};
+
+Workload MakeWorkload(Kind kind) {
+  std::mt19937_64 random(7);
+  Workload workload;
+  workload.layout = Layout::Make({{.name = "weight", .dtype = Dtype::kU8, .shape = {kMaskBytes}}}).value();
+  workload.map = SegmentMap::Make(workload.layout, 1, 0, {WholeTensor(workload.layout, 0)}).value();
+  workload.tensor_keys = {TensorKeyOf("weight")};
+  std::geometric_distribution<uint64_t> gap(kDensity);
+  for (uint64_t at = gap(random); at < kMaskBytes; at += 1 + gap(random)) {
+    workload.changes.push_back({at, random() & 0xff, XorOf(kind, random)});
+  }
+  return workload;
+}
+
+// Hands out windows made beforehand, so that encoders are measured and not a diff.
+class WindowSource final : public ChangeSource {
+ public:
+  explicit WindowSource(const std::vector<ElementChange>& changes) : windows_(WindowCountOf(kMaskBytes)) {
+    for (const ElementChange& change : changes) {
+      WindowChanges& window = windows_[change.element / kWindowElements];
+      ++window.count;
+      window.positions.push_back(static_cast<uint16_t>(change.element % kWindowElements));
+      window.xors.push_back(static_cast<uint8_t>(change.xor_bits));
+      window.olds.push_back(static_cast<uint8_t>(change.old_bits));
+    }
+  }
+  uint32_t unit_bytes() const override { return 1; }
+  uint64_t element_count() const override { return kMaskBytes; }
+  bool has_values() const override { return true; }
+  std::unique_ptr<ChangeCursor> Open(uint64_t first_window, uint64_t) const override {
+    return std::make_unique<Cursor>(&windows_[first_window]);
+  }
+
+ private:
+  class Cursor final : public ChangeCursor {
+   public:
+    explicit Cursor(const WindowChanges* next) : next_(next) {}
+    Status Next(WindowChanges* changes) override {
+      const WindowChanges& window = *next_++;
+      changes->count = window.count;
+      std::copy(window.positions.begin(), window.positions.end(), changes->positions.begin());
+      std::copy(window.xors.begin(), window.xors.end(), changes->xors.begin());
+      std::copy(window.olds.begin(), window.olds.end(), changes->olds.begin());
+      return {};
+    }
+
+   private:
+    const WindowChanges* next_;
+  };
+  std::vector<WindowChanges> windows_;
+};
+
+uint64_t ByteCountOf(const EncodedSegment& segment) {
+  uint64_t byte_count = segment.tables.size() + segment.records.size() + segment.outer.size();
+  for (const Buffer& piece : segment.body) byte_count += piece.size();
+  return byte_count;
+}
+
+uint64_t InnerBytesOf(const EncodedSegment& segment) {
+  uint64_t byte_count = 0;
+  for (uint64_t at = 0; at < segment.records.size(); at += sizeof(FrameRecord)) {
+    byte_count += LoadLe<FrameRecord>(segment.records.data() + at).inner_bytes;
+  }
+  return byte_count;
+}
+
+void Report(const EncodedSegment& segment, const Workload& workload, benchmark::State& state) {
+  const double scale = kReferenceBytes / static_cast<double>(kMaskBytes);
+  state.counters["GB_of_445"] = static_cast<double>(ByteCountOf(segment)) * scale / 1e9;
+  state.counters["inner_GB"] = static_cast<double>(InnerBytesOf(segment)) * scale / 1e9;
+  state.counters["changes/s"] = benchmark::Counter(
+      static_cast<double>(state.iterations()) * static_cast<double>(workload.changes.size()), benchmark::Counter::kIsRate);
+}
+
+void Encode(benchmark::State& state) {
+  const Codec* codec = MaskCodecs()[static_cast<size_t>(state.range(0))];
+  const Workload workload = MakeWorkload(static_cast<Kind>(state.range(1)));
+  const WindowSource source(workload.changes);
+  const EncodeOptions options = {.zstd_level = static_cast<int>(state.range(2))};
+  state.SetLabel(std::string(codec->name()) + " " + std::string(kKindNames[state.range(1)]));
+  EncodedSegment segment;
+  for (auto _ : state) segment = codec->Encode(workload.map, workload.tensor_keys, source, options).value();
+  Report(segment, workload, state);
+}
+BENCHMARK(Encode)->ArgNames({"codec", "kind", "level"})->ArgsProduct({{0, 1}, {0, 1, 2}, {0}})->Unit(benchmark::kMillisecond);
+BENCHMARK(Encode)
+    ->ArgNames({"codec", "kind", "level"})
+    ->ArgsProduct({{2, 3, 4}, {0, 1, 2}, {0, 1, 3, 5, 9}})
+    ->Unit(benchmark::kMillisecond);
+
+// Open (which undoes the outer stage) and decode of every record.
+void Decode(benchmark::State& state) {
+  const Codec* codec = MaskCodecs()[static_cast<size_t>(state.range(0))];
+  const Workload workload = MakeWorkload(static_cast<Kind>(state.range(1)));
+  const WindowSource source(workload.changes);
+  const EncodedSegment segment = codec->Encode(workload.map, workload.tensor_keys, source, {}).value();
+  Buffer body;
+  for (const Buffer& piece : segment.body) AppendBytes(body, piece);
+  const EncodedSegmentView view = {
+      segment.has_digests, segment.record_count, segment.change_count, segment.tables, segment.records, segment.outer, body};
+  state.SetLabel(std::string(codec->name()) + " " + std::string(kKindNames[state.range(1)]));
+  DecodedRecord record;
+  for (auto _ : state) {
+    const auto decoder = codec->Open(workload.map, view, 1).value();
+    for (uint64_t i = 0; i < decoder->record_count(); ++i) {
+      if (!decoder->Decode(i, &record).ok()) state.SkipWithError("does not decode");
+    }
+  }
+  Report(segment, workload, state);
+  state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * kMaskBytes));
+}
+BENCHMARK(Decode)->ArgNames({"codec", "kind"})->ArgsProduct({{0, 1, 2, 3, 4}, {0, 1, 2}})->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace xorbit

@@ -1,0 +1,49 @@
+// The outer stage of the "+zstd" codecs: the inner stream in chunks of 1 MiB, each an independent Zstd frame.
+//
+// Chunks do not follow frames: an inner frame of a sparse mask is some 50 KB of Snappy or 10 KB of LZ4, and one chunk per frame
+// would cost a tenth more. They are independent so that both ends can work on many at once.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/bytes.h"
+
+namespace xorbit {
+
+// Takes the inner stream piece by piece and holds less than a chunk of it back. Not thread-safe; uses threads of its own.
+class OuterCompressor {
+ public:
+  OuterCompressor(int zstd_level, int threads) : zstd_level_(zstd_level), threads_(threads) {}
+
+  // Compresses all whole chunks that the pieces so far fill. The bytes depend on the concatenation only.
+  Status Add(std::vector<Buffer> pieces);
+  // Compresses the rest. Call once, last.
+  Status Finish();
+
+  Buffer TakeRecords() { return std::move(records_); }             // OuterRecord each
+  std::vector<Buffer> TakeChunks() { return std::move(chunks_); }  // one Zstd frame each
+
+ private:
+  Status Compress(uint64_t byte_count);
+
+  int zstd_level_;
+  int threads_;
+  Buffer pending_;  // less than a chunk between calls
+  Buffer records_;
+  std::vector<Buffer> chunks_;
+  uint64_t body_bytes_ = 0;
+};
+
+// An inner stream of known length. Uninitialised when made, so that memory is touched only as chunks are undone.
+struct InnerStream {
+  std::unique_ptr<uint8_t[]> memory;
+  ConstBytes bytes;
+};
+
+// Undoes the chunks of `body`. `inner_bytes` is what the frames need; whoever calls has bounded it. kCorrupt unless the records
+// tile body and stream exactly and every chunk is what its record says; nothing is allocated before the records are checked.
+Result<InnerStream> UndoOuterChunks(ConstBytes records, ConstBytes body, uint64_t inner_bytes, int threads);
+
+}  // namespace xorbit

@@ -1,0 +1,63 @@
+#include "interchange/weight_checksum.h"
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <cstdio>
+
+namespace xorbit {
+namespace {
+
+constexpr uint32_t kAdler32Start = 1;
+
+size_t DigitsOf(ChecksumFormat format) { return format == ChecksumFormat::kXxh3_128 ? 32 : 8; }
+
+std::string HexOf(uint64_t value, int digits) {
+  char text[17];
+  std::snprintf(text, sizeof(text), "%0*llx", digits, static_cast<unsigned long long>(value));
+  return text;
+}
+
+}  // namespace
+
+Result<ChecksumFormat> ParseChecksumFormat(std::string_view name) {
+  if (name == "xxh3-128") return ChecksumFormat::kXxh3_128;
+  if (name == "adler32") return ChecksumFormat::kAdler32;
+  if (name == "blake3") {
+    return UnsupportedError("blake3 checksums cannot be verified by this build; have the trainer write xxh3-128");
+  }
+  return UnsupportedError("checksum format '" + std::string(name.substr(0, 40)) +
+                          "' is unknown; xxh3-128 and adler32 are read");
+}
+
+std::string_view NameOf(ChecksumFormat format) { return format == ChecksumFormat::kXxh3_128 ? "xxh3-128" : "adler32"; }
+
+Status CheckChecksumText(ChecksumFormat format, std::string_view text) {
+  const bool is_hex =
+      std::all_of(text.begin(), text.end(), [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+  if (is_hex && text.size() == DigitsOf(format)) return {};
+  return CorruptError("its checksum is not " + std::to_string(DigitsOf(format)) + " lower-case hexadecimal digits");
+}
+
+WeightChecksum::WeightChecksum(ChecksumFormat format) {
+  if (format == ChecksumFormat::kAdler32) state_ = kAdler32Start;
+}
+
+void WeightChecksum::Update(ConstBytes bytes) {
+  if (Xxh3* xxh3 = std::get_if<Xxh3>(&state_)) {
+    xxh3->Update(bytes);
+  } else {
+    uint32_t& adler = std::get<uint32_t>(state_);
+    adler = static_cast<uint32_t>(::adler32_z(adler, bytes.data(), bytes.size()));
+  }
+}
+
+std::string WeightChecksum::Text() const {
+  if (const Xxh3* xxh3 = std::get_if<Xxh3>(&state_)) {
+    const Xxh3Digest digest = xxh3->Finish();
+    return HexOf(digest.high, 16) + HexOf(digest.low, 16);
+  }
+  return HexOf(std::get<uint32_t>(state_), 8);
+}
+
+}  // namespace xorbit

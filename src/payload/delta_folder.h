@@ -11,8 +11,8 @@
 
 namespace xorbit {
 
-// Writes the folder whole or not at all, and never over an existing one: a temporary sibling, fsync of every file and folder,
-// then a rename that fails if `folder` exists (kExists). On any error the temporary folder is removed.
+// Writes the folder whole or not at all, and never over anything (kExists): a StagedFolder, every file and folder synced, the
+// manifest last, then the rename. payloads[i] is owner i of `manifest` (see SealManifest).
 Status WriteDeltaFolder(FileOps& ops, const fs::path& folder, const Layout& layout, const Manifest& manifest,
                         const std::vector<Payload>& payloads);
 
@@ -31,9 +31,10 @@ struct OpenOptions {
   bool verify_hashes = true;  // whole-file and head SHA-256, chunk SHA-256
 };
 
-// kNotFound if there is no manifest; kCorrupt with the file's name if anything does not match: sizes, hashes, layout digest,
-// payload heads against the manifest, and ownership: the owners' parts cover the layout's tensors (less frozen and empty ones)
-// exactly once. Not movable into another thread's hands while in use, otherwise plain data.
+// kNotFound if there is no manifest or a file that it names is missing; otherwise an error with the file's name if anything
+// does not match: sizes, hashes, layout digest, payload heads against the manifest, the owners' changes against target - base,
+// and ownership: the owners' parts cover the layout's tensors (less frozen and empty ones) exactly once. Plain data, immutable
+// while in use.
 Result<Delta> OpenDeltaFolder(const fs::path& folder, const OpenOptions& options);
 
 }  // namespace xorbit

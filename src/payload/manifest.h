@@ -15,9 +15,15 @@
 namespace xorbit {
 
 inline constexpr uint32_t kManifestFormatVersion = 1;
+inline constexpr uint32_t kLayoutFormatVersion = 1;
+
+// Bounds on what a reader loads into memory before it knows whose it is.
+inline constexpr uint64_t kMaxManifestBytes = uint64_t{512} << 20;
+inline constexpr uint64_t kMaxLayoutBytes = uint64_t{512} << 20;
+inline constexpr uint32_t kMaxGroups = 256;
 
 struct ManifestOwner {
-  std::string file;  // "owner-00000-<first 16 hex digits of its SHA-256>.xob"
+  std::string file;  // PayloadFileName(its index, sha256)
   uint64_t byte_count = 0;
   uint64_t head_byte_count = 0;
   uint64_t change_count = 0;
@@ -47,15 +53,25 @@ struct Manifest {
   std::optional<StreamIdentity> stream;
 };
 
+// "owner-NNNNN-<first 16 hex digits of the payload's SHA-256>.xob", the index in decimal with at least five digits.
+std::string PayloadFileName(uint32_t owner_index, const Sha256Digest& sha256);
+
+// The manifest of payloads 0, 1, ... of one delta from state `base` to state `target`. kUsage if they do not belong together or
+// their changes do not add up to target - base.
+Result<Manifest> SealManifest(const Layout& layout, const std::vector<Payload>& payloads, const StateDigest& base,
+                              const StateDigest& target, std::optional<StreamIdentity> stream = std::nullopt);
+
 // Deterministic: same manifest, same bytes. No times, no random ids of its own.
 std::string WriteManifest(const Manifest& manifest);
 
-// Strict: unknown format version, missing or mistyped fields, numbers out of range, repeated keys, unsafe file names, wrong
-// owner order, more than 2^20 owners, change counts that do not add up, owners' changes that do not add up to target - base.
-// Unknown fields are ignored unless "critical" lists them.
+// Strict, kCorrupt: missing or mistyped fields, numbers out of range, repeated keys, file names other than PayloadFileName's,
+// no owners or more than kMaxOwners, change counts that do not add up, owners' changes that do not add up to target - base
+// (without digests: that are not zero), ids of a stream that could not be file names. kUnsupported: another format version or
+// codec. Unknown fields are ignored unless "critical" lists them.
 Result<Manifest> ParseManifest(std::string_view json);
 
-// layouts/<digest>.json: the layout, its presence groups and frozen marks. Parse recomputes the digest and refuses another.
+// layouts/<digest>.json: the layout, its presence groups and frozen marks. Parse recomputes the digest and refuses another, and
+// tensors out of layout order; the same rules as above otherwise. Deterministic.
 std::string WriteLayoutJson(const Layout& layout);
 Result<Layout> ParseLayoutJson(std::string_view json, const Sha256Digest& expected_digest);
 

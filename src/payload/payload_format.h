@@ -21,8 +21,11 @@ inline constexpr uint32_t kPayloadHasDigests = 1U << 0;
 // A reader refuses flags it does not know.
 inline constexpr uint32_t kPayloadKnownFlags = kPayloadHasDigests;
 
-// Body chunks are cut at record borders once they hold at least this much: 256 KiB to 1 MiB, more only for one large record.
+// Body chunks are cut at record borders once they hold at least this much: up to 1 MiB, more only for one large record, less
+// only at the end.
 inline constexpr uint64_t kChunkTargetBytes = uint64_t{512} << 10;
+
+constexpr uint64_t PaddedTo8(uint64_t byte_count) { return (byte_count + 7) / 8 * 8; }
 
 struct PayloadHeader {
   std::array<char, 8> magic;

@@ -25,20 +25,17 @@ struct Payload {
   std::vector<Buffer> body;
   uint64_t byte_count = 0;
   uint64_t change_count = 0;
-  bool has_digests = false;
+  bool has_digests = false;  // true too if there is no change that could lack one
   StateDigest change;
   Sha256Digest head_sha256{};
   Sha256Digest sha256{};
 };
 
-// maps[i] is the map that segments[i] was encoded with. Takes the bodies, copies nothing large. Segments without changes are
-// kept: their parts are what proves coverage. Chunks are hashed on `threads` threads; the result does not depend on them.
+// Puts segments into a payload. maps[i] is the map, made for `layout`, that segments[i] was encoded with; they ascend by group,
+// then unit. Takes the bodies, copies nothing large. Segments without changes are kept: their parts are what proves coverage.
+// Chunks are hashed on `threads` threads; the result does not depend on them. kUsage if only some of the segments with changes
+// have digests.
 Result<Payload> WritePayload(const Layout& layout, const PayloadInfo& info, const std::vector<SegmentMap>& maps,
                              std::vector<EncodedSegment> segments, int threads);
-
-// A segment's parts as bytes: runs of whole tensors of the segment's unit and group cost two small numbers, so a payload that
-// owns everything spends a handful of bytes on its parts. The inverse refuses whatever does not follow the format.
-Buffer EncodeParts(const Layout& layout, const SegmentMap& map);
-Result<SegmentMap> DecodeParts(const Layout& layout, uint32_t unit_bytes, uint32_t group, ConstBytes bytes);
 
 }  // namespace xorbit

@@ -1,0 +1,108 @@
+// layouts/<digest>.json (docs/formats/manifest.md, "Layout"). A model has up to hundreds of thousands of tensors, so each is
+// one short row instead of an object with spelled-out fields.
+#include <algorithm>
+
+#include "base/json.h"
+#include "payload/manifest.h"
+
+namespace xorbit {
+namespace {
+
+constexpr std::string_view kFormatName = "xorbit-layout";
+constexpr uint32_t kMaxDepth = 16;  // ours is 4; room for fields of later versions
+
+Result<TensorSpec> ParseRow(const Json& row) {
+  XORBIT_RETURN_IF_ERROR(ExpectArray(row, "the entry"));
+  if (row.size() != 3 && row.size() != 4)
+    return CorruptError("the entry must be [name, dtype, shape] or [name, dtype, shape, marks]");
+  TensorSpec tensor;
+  XORBIT_ASSIGN_OR_RETURN(tensor.name, AsString(row[0], "the name"));
+  XORBIT_ASSIGN_OR_RETURN(const std::string dtype_name, AsString(row[1], "the dtype"));
+  const auto dtype = ParseDtype(dtype_name);
+  if (!dtype) return UnsupportedError("the dtype is not one that this xorbit knows");
+  tensor.dtype = *dtype;
+  XORBIT_RETURN_IF_ERROR(ExpectArray(row[2], "the shape"));
+  for (const Json& dimension : row[2]) {
+    XORBIT_ASSIGN_OR_RETURN(const uint64_t dim, AsUnsigned(dimension, "a dimension"));
+    tensor.shape.push_back(dim);
+  }
+  if (row.size() == 3) return tensor;
+  const Json& marks = row[3];
+  XORBIT_RETURN_IF_ERROR(ExpectObject(marks, "the marks"));
+  XORBIT_RETURN_IF_ERROR(CheckCriticalFields(marks, {"group", "frozen"}));
+  if (marks.contains("group")) {
+    XORBIT_ASSIGN_OR_RETURN(const uint64_t group, GetUnsigned(marks, "group", kMaxGroups - 1));
+    tensor.group = static_cast<uint32_t>(group);
+  }
+  if (marks.contains("frozen")) {
+    XORBIT_ASSIGN_OR_RETURN(tensor.frozen, GetBool(marks, "frozen"));
+  }
+  return tensor;
+}
+
+Result<std::vector<std::string>> ParseGroups(const Json& json) {
+  XORBIT_ASSIGN_OR_RETURN(const Json* entries, GetArray(json, "groups"));
+  if (entries->empty() || entries->size() > kMaxGroups) {
+    return CorruptError("field 'groups' must have 1 to " + std::to_string(kMaxGroups) + " entries");
+  }
+  std::vector<std::string> groups;
+  for (const Json& entry : *entries) {
+    XORBIT_ASSIGN_OR_RETURN(std::string group, AsString(entry, "an entry of 'groups'"));
+    if (std::find(groups.begin(), groups.end(), group) != groups.end()) return CorruptError("field 'groups' repeats a name");
+    groups.push_back(std::move(group));
+  }
+  return groups;
+}
+
+Result<Layout> ParseFields(const Json& json) {
+  XORBIT_RETURN_IF_ERROR(ExpectObject(json, "the whole"));
+  XORBIT_ASSIGN_OR_RETURN(const std::string format, GetString(json, "format"));
+  if (format != kFormatName) return CorruptError("field 'format' must be \"" + std::string(kFormatName) + "\"");
+  XORBIT_ASSIGN_OR_RETURN(const uint64_t format_version, GetUnsigned(json, "format_version"));
+  if (format_version != kLayoutFormatVersion) {
+    return UnsupportedError("has format version " + std::to_string(format_version) +
+                            ", which this xorbit does not read; a newer one may");
+  }
+  XORBIT_RETURN_IF_ERROR(CheckCriticalFields(json, {"format", "format_version", "groups", "tensors"}));
+  XORBIT_ASSIGN_OR_RETURN(std::vector<std::string> groups, ParseGroups(json));
+  XORBIT_ASSIGN_OR_RETURN(const Json* rows, GetArray(json, "tensors"));
+  std::vector<TensorSpec> tensors;
+  tensors.reserve(rows->size());
+  for (const Json& row : *rows) {
+    auto tensor = ParseRow(row);
+    if (!tensor.ok()) return tensor.status().WithContext("tensor " + std::to_string(tensors.size()));
+    if (!tensors.empty() && tensors.back().name >= tensor->name) return CorruptError("tensors do not ascend by name");
+    tensors.push_back(std::move(tensor).value());
+  }
+  return Layout::Make(std::move(tensors), std::move(groups));
+}
+
+}  // namespace
+
+std::string WriteLayoutJson(const Layout& layout) {
+  OrderedJson json;
+  json["format"] = kFormatName;
+  json["format_version"] = kLayoutFormatVersion;
+  json["groups"] = layout.groups();
+  OrderedJson& rows = json["tensors"] = OrderedJson::array();
+  for (const TensorSpec& tensor : layout.tensors()) {
+    OrderedJson row = OrderedJson::array({tensor.name, NameOf(tensor.dtype), tensor.shape});
+    if (tensor.group != 0 || tensor.frozen) {
+      OrderedJson marks = OrderedJson::object();
+      if (tensor.group != 0) marks["group"] = tensor.group;
+      if (tensor.frozen) marks["frozen"] = true;
+      row.push_back(std::move(marks));
+    }
+    rows.push_back(std::move(row));
+  }
+  return DumpJson(json) + "\n";
+}
+
+Result<Layout> ParseLayoutJson(std::string_view text, const Sha256Digest& expected_digest) {
+  XORBIT_ASSIGN_OR_RETURN(const Json json, ParseJson(text, kMaxDepth));
+  XORBIT_ASSIGN_OR_RETURN(Layout layout, ParseFields(json));
+  if (layout.digest() != expected_digest) return CorruptError("holds another layout than its name says");
+  return layout;
+}
+
+}  // namespace xorbit

@@ -1,0 +1,211 @@
+#include "payload/manifest.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "base/checked_math.h"
+#include "base/json.h"
+#include "payload/payload_format.h"
+#include "tensor/ownership.h"
+
+namespace xorbit {
+namespace {
+
+constexpr std::string_view kFormatName = "xorbit-delta";
+constexpr uint32_t kMaxDepth = 16;  // ours is 3; room for fields of later versions
+
+Result<Sha256Digest> GetSha256(const Json& object, std::string_view key) {
+  XORBIT_ASSIGN_OR_RETURN(const std::string text, GetString(object, key));
+  auto digest = ParseSha256(text);
+  if (!digest.ok()) return digest.status().WithContext("field '" + std::string(key) + "'");
+  return digest;
+}
+
+Result<StateDigest> GetStateDigest(const Json& object, std::string_view key) {
+  XORBIT_ASSIGN_OR_RETURN(const std::string text, GetString(object, key));
+  auto digest = ParseStateDigest(text);
+  if (!digest.ok()) return digest.status().WithContext("field '" + std::string(key) + "'");
+  return digest;
+}
+
+// Ids become parts of store keys: letters, digits, '.', '_' and '-', not beginning with '.', 1 to 128 of them.
+Result<std::string> GetId(const Json& object, std::string_view key) {
+  XORBIT_ASSIGN_OR_RETURN(std::string id, GetString(object, key));
+  const auto is_safe = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+  };
+  if (id.empty() || id.size() > 128 || id[0] == '.' || !std::all_of(id.begin(), id.end(), is_safe)) {
+    return CorruptError("field '" + std::string(key) +
+                        "' must be 1 to 128 letters, digits, '.', '_' or '-', not beginning with '.'");
+  }
+  return id;
+}
+
+Result<ManifestOwner> ParseOwner(const Json& json, uint32_t index) {
+  XORBIT_RETURN_IF_ERROR(ExpectObject(json, "the entry"));
+  XORBIT_RETURN_IF_ERROR(CheckCriticalFields(
+      json, {"file", "byte_count", "head_byte_count", "change_count", "sha256", "head_sha256", "change_digest"}));
+  ManifestOwner owner;
+  XORBIT_ASSIGN_OR_RETURN(owner.file, GetString(json, "file"));
+  XORBIT_ASSIGN_OR_RETURN(owner.byte_count, GetUnsigned(json, "byte_count"));
+  XORBIT_ASSIGN_OR_RETURN(owner.head_byte_count, GetUnsigned(json, "head_byte_count", owner.byte_count));
+  XORBIT_ASSIGN_OR_RETURN(owner.change_count, GetUnsigned(json, "change_count"));
+  XORBIT_ASSIGN_OR_RETURN(owner.sha256, GetSha256(json, "sha256"));
+  XORBIT_ASSIGN_OR_RETURN(owner.head_sha256, GetSha256(json, "head_sha256"));
+  XORBIT_ASSIGN_OR_RETURN(owner.change, GetStateDigest(json, "change_digest"));
+  if (owner.file != PayloadFileName(index, owner.sha256))
+    return CorruptError("field 'file' must be " + PayloadFileName(index, owner.sha256));
+  if (owner.head_byte_count < sizeof(PayloadHeader) || owner.head_byte_count % 8 != 0) {
+    return CorruptError("field 'head_byte_count' is impossible");
+  }
+  return owner;
+}
+
+Result<StreamIdentity> ParseStream(const Json& json) {
+  XORBIT_RETURN_IF_ERROR(
+      CheckCriticalFields(json, {"stream_id", "base_fingerprint", "base_version", "target_version", "publication_id"}));
+  StreamIdentity stream;
+  XORBIT_ASSIGN_OR_RETURN(stream.stream_id, GetId(json, "stream_id"));
+  XORBIT_ASSIGN_OR_RETURN(stream.base_fingerprint, GetSha256(json, "base_fingerprint"));
+  XORBIT_ASSIGN_OR_RETURN(stream.base_version, GetUnsigned(json, "base_version"));
+  XORBIT_ASSIGN_OR_RETURN(stream.target_version, GetUnsigned(json, "target_version"));
+  XORBIT_ASSIGN_OR_RETURN(stream.publication_id, GetId(json, "publication_id"));
+  if (stream.base_version == stream.target_version)
+    return CorruptError("field 'target_version' must differ from 'base_version'");
+  return stream;
+}
+
+// What the owners say together: counts, and with digests, linearity.
+Status CheckSums(const Manifest& manifest) {
+  uint64_t change_count = 0;
+  StateDigest change;
+  for (const ManifestOwner& owner : manifest.owners) {
+    const auto sum = CheckedAdd(change_count, owner.change_count);
+    if (!sum) return CorruptError("the owners' change counts do not add up");
+    change_count = *sum;
+    change += owner.change;
+    if ((owner.change_count == 0 || !manifest.has_digests) && owner.change != StateDigest{}) {
+      return CorruptError("owner file '" + owner.file + "' has a change digest without digests or without changes");
+    }
+  }
+  if (change_count != manifest.change_count) return CorruptError("the owners' change counts do not add up to 'change_count'");
+  if (manifest.has_digests && change != manifest.target - manifest.base) {
+    return CorruptError("the owners' change digests do not add up to 'target_digest' - 'base_digest'");
+  }
+  if (change_count == 0 && manifest.target != manifest.base)
+    return CorruptError("'target_digest' differs although nothing changes");
+  return {};
+}
+
+Result<Manifest> ParseFields(const Json& json) {
+  XORBIT_RETURN_IF_ERROR(ExpectObject(json, "the whole"));
+  XORBIT_ASSIGN_OR_RETURN(const std::string format, GetString(json, "format"));
+  if (format != kFormatName) return CorruptError("field 'format' must be \"" + std::string(kFormatName) + "\"");
+  XORBIT_ASSIGN_OR_RETURN(const uint64_t format_version, GetUnsigned(json, "format_version"));
+  if (format_version != kManifestFormatVersion) {
+    return UnsupportedError("has format version " + std::to_string(format_version) +
+                            ", which this xorbit does not read; a newer one may");
+  }
+  XORBIT_RETURN_IF_ERROR(
+      CheckCriticalFields(json, {"format", "format_version", "layout_digest", "codec", "has_digests", "base_digest",
+                                 "target_digest", "change_count", "total_bytes", "stream", "owners"}));
+  Manifest manifest;
+  XORBIT_ASSIGN_OR_RETURN(manifest.layout_digest, GetSha256(json, "layout_digest"));
+  XORBIT_ASSIGN_OR_RETURN(const std::string codec_name, GetString(json, "codec"));
+  const Codec* codec = FindCodec(codec_name);
+  if (codec == nullptr) return UnsupportedError("uses a codec that this xorbit does not have");
+  manifest.codec = codec->id();
+  XORBIT_ASSIGN_OR_RETURN(manifest.has_digests, GetBool(json, "has_digests"));
+  XORBIT_ASSIGN_OR_RETURN(manifest.base, GetStateDigest(json, "base_digest"));
+  XORBIT_ASSIGN_OR_RETURN(manifest.target, GetStateDigest(json, "target_digest"));
+  XORBIT_ASSIGN_OR_RETURN(manifest.change_count, GetUnsigned(json, "change_count"));
+  XORBIT_ASSIGN_OR_RETURN(manifest.total_bytes, GetUnsigned(json, "total_bytes"));
+  if (json.contains("stream")) {
+    XORBIT_ASSIGN_OR_RETURN(const Json* stream, GetObject(json, "stream"));
+    auto parsed = ParseStream(*stream);
+    if (!parsed.ok()) return parsed.status().WithContext("stream");
+    manifest.stream = std::move(parsed).value();
+  }
+  XORBIT_ASSIGN_OR_RETURN(const Json* owners, GetArray(json, "owners"));
+  if (owners->empty() || owners->size() > kMaxOwners) {
+    return CorruptError("field 'owners' must have 1 to " + std::to_string(kMaxOwners) + " entries");
+  }
+  for (const Json& entry : *owners) {
+    const auto index = static_cast<uint32_t>(manifest.owners.size());
+    auto owner = ParseOwner(entry, index);
+    if (!owner.ok()) return owner.status().WithContext("owner " + std::to_string(index));
+    manifest.owners.push_back(std::move(owner).value());
+  }
+  XORBIT_RETURN_IF_ERROR(CheckSums(manifest));
+  return manifest;
+}
+
+}  // namespace
+
+std::string PayloadFileName(uint32_t owner_index, const Sha256Digest& sha256) {
+  char index_text[16];
+  std::snprintf(index_text, sizeof index_text, "%05u", owner_index);
+  return "owner-" + std::string(index_text) + "-" + ToHex(sha256).substr(0, 16) + ".xob";
+}
+
+Result<Manifest> SealManifest(const Layout& layout, const std::vector<Payload>& payloads, const StateDigest& base,
+                              const StateDigest& target, std::optional<StreamIdentity> stream) {
+  if (payloads.empty()) return UsageError("a delta needs at least one owner");
+  Manifest manifest;
+  manifest.layout_digest = layout.digest();
+  manifest.codec = payloads[0].info.codec;
+  manifest.base = base;
+  manifest.target = target;
+  manifest.total_bytes = layout.total_bytes();
+  manifest.stream = std::move(stream);
+  for (uint32_t i = 0; i < payloads.size(); ++i) {
+    const Payload& payload = payloads[i];
+    if (payload.info.owner_index != i || payload.info.owner_count != payloads.size() || payload.info.codec != manifest.codec) {
+      return UsageError("the payloads do not belong to one delta");
+    }
+    manifest.has_digests = manifest.has_digests && payload.has_digests;
+    manifest.change_count += payload.change_count;
+    manifest.owners.push_back({PayloadFileName(i, payload.sha256), payload.byte_count, payload.head.size(),
+                               payload.change_count, payload.sha256, payload.head_sha256, payload.change});
+  }
+  if (Status sums = CheckSums(manifest); !sums.ok()) return UsageError(sums.message());
+  return manifest;
+}
+
+std::string WriteManifest(const Manifest& manifest) {
+  OrderedJson json;
+  json["format"] = kFormatName;
+  json["format_version"] = kManifestFormatVersion;
+  json["layout_digest"] = ToHex(manifest.layout_digest);
+  json["codec"] = FindCodec(manifest.codec)->name();
+  json["has_digests"] = manifest.has_digests;
+  json["base_digest"] = ToText(manifest.base);
+  json["target_digest"] = ToText(manifest.target);
+  json["change_count"] = manifest.change_count;
+  json["total_bytes"] = manifest.total_bytes;
+  if (manifest.stream) {
+    json["stream"] = {{"stream_id", manifest.stream->stream_id},
+                      {"base_fingerprint", ToHex(manifest.stream->base_fingerprint)},
+                      {"base_version", manifest.stream->base_version},
+                      {"target_version", manifest.stream->target_version},
+                      {"publication_id", manifest.stream->publication_id}};
+  }
+  OrderedJson& owners = json["owners"] = OrderedJson::array();
+  for (const ManifestOwner& owner : manifest.owners) {
+    owners.push_back({{"file", owner.file},
+                      {"byte_count", owner.byte_count},
+                      {"head_byte_count", owner.head_byte_count},
+                      {"change_count", owner.change_count},
+                      {"sha256", ToHex(owner.sha256)},
+                      {"head_sha256", ToHex(owner.head_sha256)},
+                      {"change_digest", ToText(owner.change)}});
+  }
+  return DumpJson(json) + "\n";
+}
+
+Result<Manifest> ParseManifest(std::string_view text) {
+  XORBIT_ASSIGN_OR_RETURN(const Json json, ParseJson(text, kMaxDepth));
+  return ParseFields(json);
+}
+
+}  // namespace xorbit

@@ -99,11 +99,11 @@ class [[nodiscard]] Result {
 #define XORBIT_CONCAT(a, b) XORBIT_CONCAT_INNER(a, b)
 
 // Leaves the current function with the error, if there is one.
-#define XORBIT_RETURN_IF_ERROR(expression)                        \
-  do {                                                            \
-    if (::xorbit::Status status_ = (expression); !status_.ok()) { \
-      return status_;                                             \
-    }                                                             \
+#define XORBIT_RETURN_IF_ERROR(expression)                                      \
+  do {                                                                          \
+    if (::xorbit::Status returned_error = (expression); !returned_error.ok()) { \
+      return returned_error;                                                    \
+    }                                                                           \
   } while (false)
 
 // XORBIT_ASSIGN_OR_RETURN(auto x, F()): x = the value of F(), or leaves the current function with its error.

@@ -18,7 +18,7 @@ def is_test(path):
     """Tests, fuzz targets and benchmarks: they may do what shipped code may not."""
     parts = PurePosixPath(path).parts
     stem = PurePosixPath(path).stem
-    return parts[0] in {"tests", "fuzz", "bench"} or stem.endswith(("_fuzz", "_bench")) or "_test" in stem
+    return parts[0] in {"tests", "fuzz", "bench"} or "testing" in parts or stem.endswith(("_fuzz", "_bench")) or "_test" in stem
 
 
 class Repository:

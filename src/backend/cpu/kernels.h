@@ -44,6 +44,10 @@ using DigestKernel = void (*)(uint64_t tensor_key, uint64_t first_block, const u
 // nothing.
 using SumKernel = uint64_t (*)(const uint8_t* bytes, uint64_t byte_count);
 
+// How far ahead digest kernels ask for memory. Their arithmetic fills the window in which a core looks for further loads, so
+// without this they wait for memory where a diff or a sum does not (docs/design/cpu-kernels.md).
+inline constexpr uint64_t kDigestPrefetchBytes = 8192;
+
 struct CpuKernels {
   std::array<DiffKernel, 4> diff;  // by log2 of the unit's bytes
   DigestKernel digest_blocks;

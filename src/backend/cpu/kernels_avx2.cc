@@ -119,7 +119,9 @@ XORBIT_AVX2 inline void DigestHalves(const GroupFactors& factors, const uint8_t*
   __m256i low_excess = _mm256_setzero_si256();  // 32-bit sums of the words whose lo is even
   __m256i high_excess = _mm256_setzero_si256();
   for (uint32_t i = 0; i < block_count; ++i) {
-    const __m256i words = Load(bytes + size_t{i} * kDigestBlockBytes + size_t{half} * 32);
+    const uint8_t* block = bytes + size_t{i} * kDigestBlockBytes;
+    if (half == 0) _mm_prefetch(reinterpret_cast<const char*>(block + kDigestPrefetchBytes), _MM_HINT_T0);
+    const __m256i words = Load(block + size_t{half} * 32);
     const __m256i odd_words = _mm256_srli_epi64(words, 32);
     const __m256i low = Repeat(factors.low_odd[i]);
     const __m256i high = Repeat(factors.high_odd[i]);

@@ -121,25 +121,32 @@ XORBIT_AVX512 inline __m512i SplitMix8(uint64_t tensor_key, __m512i blocks) {
   return _mm512_xor_si512(x, _mm512_srli_epi64(x, 31));
 }
 
-constexpr uint32_t kGroupBlocks = 8;
+// Blocks whose factors are computed ahead. With 8, which is one vector, GCC 12 unrolls the loop over blocks, keeps the factors
+// in registers and shuffles each out: 6.7 ns a block instead of 3.5.
+constexpr uint32_t kGroupBlocks = 64;
 
-// The low 20 and the high 44 bits of h_0 and h_1 of 8 blocks.
+// The low 20 and the high 44 bits of h_0 and h_1, by lane and block.
 struct alignas(64) GroupFactors {
   uint64_t low[2][kGroupBlocks];
   uint64_t high[2][kGroupBlocks];
 };
 
-XORBIT_AVX512 inline void ComputeFactors(uint64_t tensor_key, uint64_t first_block, GroupFactors* factors) {
-  const __m512i first = Repeat(first_block);
-  const __m512i one = _mm512_set1_epi64(1);
-  const __m512i low_bits = _mm512_set1_epi64(0xfffff);
-  const __m512i h = SplitMix8(tensor_key, _mm512_add_epi64(first, _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0)));
-  const __m512i h0 = _mm512_or_si512(h, one);
-  const __m512i h1 = _mm512_or_si512(_mm512_rol_epi64(h, 32), one);
-  _mm512_store_si512(factors->low[0], _mm512_and_si512(h0, low_bits));
-  _mm512_store_si512(factors->low[1], _mm512_and_si512(h1, low_bits));
-  _mm512_store_si512(factors->high[0], _mm512_srli_epi64(h0, 20));
-  _mm512_store_si512(factors->high[1], _mm512_srli_epi64(h1, 20));
+// Computes at least `block_count` factors, in eights.
+XORBIT_AVX512 inline void ComputeFactors(uint64_t tensor_key, uint64_t first_block, uint32_t block_count,
+                                         GroupFactors* factors) {
+  const __m512i one = Repeat(1);
+  const __m512i low_bits = Repeat(0xfffff);
+  __m512i blocks = _mm512_add_epi64(Repeat(first_block), _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0));
+  for (uint32_t i = 0; i < block_count; i += 8) {
+    const __m512i h = SplitMix8(tensor_key, blocks);
+    const __m512i h0 = _mm512_or_si512(h, one);
+    const __m512i h1 = _mm512_or_si512(_mm512_rol_epi64(h, 32), one);
+    _mm512_store_si512(factors->low[0] + i, _mm512_and_si512(h0, low_bits));
+    _mm512_store_si512(factors->low[1] + i, _mm512_and_si512(h1, low_bits));
+    _mm512_store_si512(factors->high[0] + i, _mm512_srli_epi64(h0, 20));
+    _mm512_store_si512(factors->high[1] + i, _mm512_srli_epi64(h1, 20));
+    blocks = _mm512_add_epi64(blocks, Repeat(8));
+  }
 }
 
 XORBIT_AVX512 inline void AddTo(uint64_t* sums, __m512i low, __m512i high) {
@@ -154,10 +161,11 @@ XORBIT_AVX512 void DigestBlocks(uint64_t tensor_key, uint64_t first_block, const
   __m512i high[2][2] = {};  // likewise
   GroupFactors factors;
   for (uint64_t done = 0; done < block_count; done += kGroupBlocks) {
-    ComputeFactors(tensor_key, first_block + done, &factors);
     const uint64_t rest = block_count - done;
     const uint32_t group_blocks = rest < kGroupBlocks ? static_cast<uint32_t>(rest) : kGroupBlocks;
+    ComputeFactors(tensor_key, first_block + done, group_blocks, &factors);
     for (uint32_t i = 0; i < group_blocks; ++i, bytes += kDigestBlockBytes) {
+      _mm_prefetch(reinterpret_cast<const char*>(bytes + kDigestPrefetchBytes), _MM_HINT_T0);
       const __m512i words = _mm512_loadu_si512(bytes);
       const __m512i even = _mm512_and_si512(words, low_words);
       const __m512i odd = _mm512_srli_epi64(words, 32);

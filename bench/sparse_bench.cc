@@ -70,7 +70,7 @@ struct Workload {
     const auto unit_bytes = static_cast<uint32_t>(state.range(1));
     const auto per_million = static_cast<uint64_t>(state.range(2));
     codec = CpuCodec(CodecId::kSparse, level);
-    element_count = uint64_t{1000} * 1000 * 1000 / per_million;
+    element_count = uint64_t{1000000} * 1000000 / per_million;  // a million changes
     map = OneTensorMap(unit_bytes, element_count);
     keys = KeysOf(OneTensorLayout(unit_bytes, element_count));
     Random random(1);

@@ -53,9 +53,11 @@ static_assert(offsetof(TileRecord, mode) == 38 && offsetof(TileRecord, table_set
 // A gap is the number of unchanged elements between two changes. From 16 on, four buckets an octave: the symbol holds the
 // exponent and the two bits below the leading one, the rest are raw bits.
 constexpr uint32_t GapSymbolOf(uint32_t gap) {
-  if (gap < kDirectGaps) return gap;
-  const uint32_t exponent = 31 - static_cast<uint32_t>(std::countl_zero(gap));
-  return 4 * exponent - 4 + (gap >> (exponent - 2));
+  // Without a branch, which random gaps would often mispredict: a direct gap is as far below the first bucket as 16 is above
+  // it.
+  const uint32_t bucketed = gap < kDirectGaps ? kDirectGaps : gap;
+  const uint32_t exponent = 31 - static_cast<uint32_t>(std::countl_zero(bucketed));
+  return 4 * exponent - 4 + (bucketed >> (exponent - 2)) - (bucketed - gap);
 }
 // Number of raw bits that follow the symbol: at most 29.
 constexpr uint32_t GapBitCountOf(uint32_t symbol) { return symbol < kDirectGaps ? 0 : symbol / 4 - 2; }
@@ -63,7 +65,8 @@ constexpr uint32_t GapBitCountOf(uint32_t symbol) { return symbol < kDirectGaps 
 constexpr uint32_t GapBaseOf(uint32_t symbol) {
   return symbol < kDirectGaps ? symbol : (4 + symbol % 4) << GapBitCountOf(symbol);
 }
-static_assert(GapSymbolOf(15) == 15 && GapSymbolOf(16) == 16 && GapSymbolOf(UINT32_MAX) == kGapSymbols - 1);
+static_assert(GapSymbolOf(0) == 0 && GapSymbolOf(15) == 15 && GapSymbolOf(16) == 16 &&
+              GapSymbolOf(UINT32_MAX) == kGapSymbols - 1);
 static_assert(GapBaseOf(16) == 16 && GapBaseOf(17) == 20 && GapBaseOf(127) == 7U << 29 && GapBitCountOf(127) == 29);
 
 // Whether a window is coded element by element: then that needs no more symbols than gaps and values would.

@@ -121,12 +121,13 @@ class Scanner {
       if (changes.count > 0) {
         scan_->windows[w] = {changes.count, changes.positions[0], changes.positions[changes.count - 1]};
         change_count += changes.count;
-        if (cache.cached) Keep(changes, &cache, &cached_bytes);
+        if (cache.cached) {
+          if (cache.positions.empty()) ReserveFor(uint64_t{changes.count} * (end - w), &cache);
+          Keep(changes, &cache, &cached_bytes);
+        }
       }
     }
-    cache.positions.shrink_to_fit();
-    cache.xors.shrink_to_fit();
-    cache.olds.shrink_to_fit();
+    TrimRoom(&cache);
     scan_->ranges[range_index] = std::move(cache);
     const std::lock_guard lock(mutex_);
     counts->AddTo(&scan_->histograms, source_->unit_bytes());
@@ -135,6 +136,23 @@ class Scanner {
   }
 
  private:
+  // Room for about as many changes as the range will have if its windows are alike: growing in steps copies everything twice.
+  void ReserveFor(uint64_t change_count, CachedRange* cache) const {
+    const uint64_t budget = options_->change_cache_bytes / (2 + source_->unit_bytes());
+    const uint64_t room = std::min(change_count + change_count / 8, budget);
+    cache->positions.reserve(room);
+    cache->xors.reserve(room * source_->unit_bytes());
+    if (source_->has_values()) cache->olds.reserve(room * source_->unit_bytes());
+  }
+
+  // Gives room back where the guess was far off.
+  static void TrimRoom(CachedRange* cache) {
+    if (cache->positions.capacity() <= cache->positions.size() + cache->positions.size() / 4) return;
+    cache->positions.shrink_to_fit();
+    cache->xors.shrink_to_fit();
+    cache->olds.shrink_to_fit();
+  }
+
   // Adds a window to the range's cache, or gives the whole range up when the budget of all ranges is spent.
   void Keep(const WindowChanges& changes, CachedRange* cache, uint64_t* cached_bytes) {
     const uint64_t value_bytes = uint64_t{changes.count} * source_->unit_bytes();

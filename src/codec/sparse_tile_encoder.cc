@@ -1,23 +1,57 @@
 #include "codec/sparse_tile_encoder.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
-
-#include "base/checked_math.h"
 
 namespace xorbit {
 namespace {
 
-uint64_t VarintBytesOf(uint64_t value) { return DivideRoundUp(std::max<uint64_t>(1, std::bit_width(value)), 7); }
+// Per gap symbol: its raw bits, and the bytes of its gaps as varints. All gaps of a symbol take as many, because varints grow
+// at powers of two.
+struct GapInfo {
+  uint8_t bit_count;
+  uint8_t varint_bytes;
+};
+constexpr std::array<GapInfo, kNoGapSymbol + 1> kGapInfo = [] {
+  std::array<GapInfo, kNoGapSymbol + 1> info{};
+  for (uint32_t symbol = 0; symbol < kGapSymbols; ++symbol) {
+    const auto width = static_cast<uint32_t>(std::bit_width(GapBaseOf(symbol) | 1));
+    info[symbol] = {static_cast<uint8_t>(GapBitCountOf(symbol)), static_cast<uint8_t>((width + 6) / 7)};
+  }
+  return info;
+}();
 
 uint64_t RawBytesOf(const TileChanges& tile, uint32_t unit_bytes) { return (uint64_t{tile.span()} + 1) * unit_bytes; }
 
-uint64_t PlainBytesOf(const TileChanges& tile, uint32_t unit_bytes) {
-  uint64_t bytes = uint64_t{tile.count} * unit_bytes;
-  for (uint32_t i = 1; i < tile.count; ++i) bytes += VarintBytesOf(tile.offsets[i] - tile.offsets[i - 1] - 1);
-  return bytes;
-}
+// Appends bit fields, low bits first. Whole bytes leave the accumulator after each field.
+class BitWriter {
+ public:
+  static constexpr uint32_t kMaxBits = 56;    // of one field: seven bits may be waiting, and not all 64 may leave at once
+  static constexpr uint32_t kSpareBytes = 8;  // past the last bit
+
+  explicit BitWriter(uint8_t* target) : begin_(target), at_(target) {}
+  void Put(uint64_t bits, uint32_t bit_count) {
+    waiting_ |= bits << waiting_count_;
+    StoreLe(at_, waiting_);
+    waiting_count_ += bit_count;
+    at_ += waiting_count_ / 8;
+    waiting_ >>= waiting_count_ / 8 * 8;
+    waiting_count_ %= 8;
+  }
+  // Fills the last 32-bit word with zeros and returns the number of words.
+  uint32_t Finish() {
+    StoreLe(at_, waiting_);
+    return static_cast<uint32_t>((at_ - begin_ + (waiting_count_ > 0 ? 1 : 0) + 3) / 4);
+  }
+
+ private:
+  uint8_t* begin_;
+  uint8_t* at_;
+  uint64_t waiting_ = 0;
+  uint32_t waiting_count_ = 0;
+};
 
 void PadTile(size_t begin, Buffer* out) { out->resize(begin + PaddedTileBytes(out->size() - begin)); }
 
@@ -40,7 +74,7 @@ TileEncoder::TileEncoder(const SegmentTables& tables, uint32_t unit_bytes, const
   for (uint32_t plane = 0; plane < unit_bytes; ++plane) plane_symbols_[plane].resize(row_size);
   if (tables.has_dense()) elements_.resize(row_size * unit_bytes);
   gap_symbols_.resize(kMaxTileChanges);
-  gap_bits_.resize(kMaxTileChanges + 1);
+  gap_bits_.resize(4 * kMaxTileChanges + BitWriter::kSpareBytes);
   words_.resize(row_size * (unit_bytes + 1) + 1);
 }
 
@@ -56,15 +90,15 @@ void TileEncoder::FillCoder(const SegmentTable* gaps, const std::array<SegmentTa
 EncodedTile TileEncoder::Append(const TileChanges& tile, bool dense, Buffer* out) {
   const size_t begin = out->size();
   const uint64_t raw_bytes = PaddedTileBytes(RawBytesOf(tile, unit_bytes_));
+  if (!dense) MakeGaps(tile);
   // A dense tile has so many changes that plain cannot win.
-  const uint64_t plain_bytes = dense ? UINT64_MAX : PaddedTileBytes(PlainBytesOf(tile, unit_bytes_));
+  const uint64_t plain_bytes = dense ? UINT64_MAX : PaddedTileBytes(uint64_t{tile.count} * unit_bytes_ + gap_varint_bytes_);
   const uint64_t uncoded_bytes = std::min(raw_bytes, plain_bytes);
   if (dense ? dense_.present : sparse_.present) {
     if (dense) {
       AppendDense(tile, out);
     } else {
       SplitPlanes(tile.xors, tile.count);
-      MakeGaps(tile);
       AppendCoded(sparse_, true, tile.count, out);
     }
     const uint64_t coded_bytes = out->size() - begin;
@@ -96,24 +130,36 @@ void TileEncoder::SplitPlanes(const uint8_t* values, uint32_t count) {
 
 void TileEncoder::MakeGaps(const TileChanges& tile) {
   gap_symbols_[0] = kNoGapSymbol;
-  uint64_t bits = 0;
-  uint32_t bit_count = 0;
-  uint32_t* target = gap_bits_.data();
-  for (uint32_t i = 1; i < tile.count; ++i) {
+  gap_varint_bytes_ = 0;
+  BitWriter writer(gap_bits_.data());
+  const auto make = [&](uint32_t i, uint32_t* bit_count) {
     const uint32_t gap = tile.offsets[i] - tile.offsets[i - 1] - 1;
     const uint32_t symbol = GapSymbolOf(gap);
     gap_symbols_[i] = static_cast<uint8_t>(symbol);
-    const uint32_t taken = GapBitCountOf(symbol);
-    bits |= uint64_t{gap & ((1U << taken) - 1)} << bit_count;
-    bit_count += taken;
-    *target = static_cast<uint32_t>(bits);
-    const bool full = bit_count >= 32;
-    target += full ? 1 : 0;
-    bits = full ? bits >> 32 : bits;
-    bit_count -= full ? 32 : 0;
+    gap_varint_bytes_ += kGapInfo[symbol].varint_bytes;
+    *bit_count = kGapInfo[symbol].bit_count;
+    return uint64_t{gap & ((1U << *bit_count) - 1)};
+  };
+  // Two gaps at a time: only the writer's state is carried from step to step, so half as many steps are half the time.
+  uint32_t i = 1;
+  for (; i + 1 < tile.count; i += 2) {
+    uint32_t first_count = 0;
+    uint32_t second_count = 0;
+    const uint64_t first = make(i, &first_count);
+    const uint64_t second = make(i + 1, &second_count);
+    if (first_count + second_count <= BitWriter::kMaxBits) {
+      writer.Put(first | second << first_count, first_count + second_count);
+    } else {
+      writer.Put(first, first_count);
+      writer.Put(second, second_count);
+    }
   }
-  *target = static_cast<uint32_t>(bits);
-  gap_bit_words_ = static_cast<uint32_t>(target - gap_bits_.data()) + (bit_count > 0 ? 1 : 0);
+  if (i < tile.count) {
+    uint32_t bit_count = 0;
+    const uint64_t bits = make(i, &bit_count);
+    writer.Put(bits, bit_count);
+  }
+  gap_bit_words_ = writer.Finish();
 }
 
 void TileEncoder::AppendCoded(const Coder& coder, bool with_gaps, uint32_t count, Buffer* out) {
@@ -162,7 +208,7 @@ void TileEncoder::AppendCoded(const Coder& coder, bool with_gaps, uint32_t count
   target += plane_bytes;
   std::memcpy(target, encode.words, static_cast<size_t>(words_end - encode.words) * 2);
   uint8_t* const end = out->data() + out->size();
-  for (size_t i = 0; i < bit_words; ++i) StoreLe<uint32_t>(end - 4 * (i + 1), gap_bits_[i]);
+  for (size_t i = 0; i < bit_words; ++i) std::memcpy(end - 4 * (i + 1), gap_bits_.data() + 4 * i, 4);
 }
 
 void TileEncoder::AppendDense(const TileChanges& tile, Buffer* out) {

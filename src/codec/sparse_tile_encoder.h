@@ -57,9 +57,10 @@ class TileEncoder {
   Coder dense_;
   Buffer gap_symbols_;
   std::array<Buffer, kMaxPlanes> plane_symbols_;
-  Buffer elements_;                 // a dense tile's XOR bytes, zeros included
-  std::vector<uint32_t> gap_bits_;  // raw gap bits, as whole words
+  Buffer elements_;  // a dense tile's XOR bytes, zeros included
+  Buffer gap_bits_;  // raw gap bits, filled up to whole words
   uint32_t gap_bit_words_ = 0;
+  uint32_t gap_varint_bytes_ = 0;  // of all gaps, if the tile became plain
   std::vector<uint16_t> words_;
 };
 

@@ -74,9 +74,6 @@ size_t SegmentMap::PartAt(uint64_t element) const {
   return static_cast<size_t>(std::upper_bound(starts_.begin(), starts_.end(), element) - starts_.begin()) - 1;
 }
 
-namespace {
-
-// The run from element `at` of part `part`, before clipping to a range.
 Run RunInPart(const SegmentMap& map, size_t part_index, uint64_t at) {
   const Part& part = map.parts()[part_index];
   uint64_t rest = at - map.part_start(part_index);
@@ -90,8 +87,6 @@ Run RunInPart(const SegmentMap& map, size_t part_index, uint64_t at) {
   }
   return {part.tensor_index, tensor_element, at, last.count - within_run};
 }
-
-}  // namespace
 
 Run RunAt(const SegmentMap& map, uint64_t element) { return RunInPart(map, map.PartAt(element), element); }
 

@@ -86,7 +86,9 @@ class RunWalker {
   size_t part_;
 };
 
-// The run that holds `element` < map.element_count(), from there to the run's end.
+// The run that holds `element` of part `part_index`, from there to the run's end.
+Run RunInPart(const SegmentMap& map, size_t part_index, uint64_t element);
+// The same for any element < map.element_count(), whose part is searched for.
 Run RunAt(const SegmentMap& map, uint64_t element);
 
 }  // namespace xorbit

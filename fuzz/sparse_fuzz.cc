@@ -1,0 +1,118 @@
+// The sparse codec's reader at every CPU level, and its writer: damaged segments are refused or decoded alike by all levels,
+// what is accepted keeps the decoder's promises and survives another round trip, and so do changes made up from the input.
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <optional>
+#include <vector>
+
+#include "backend/cpu/cpu_codec.h"
+#include "base/bytes.h"
+#include "change/list_source.h"
+#include "codec/sparse_format.h"
+#include "tensor/layout.h"
+
+namespace xorbit {
+namespace {
+
+void Require(bool condition) {
+  if (!condition) std::abort();
+}
+
+SegmentMap MapOf(uint32_t unit_bytes, uint64_t element_count) {
+  const Dtype dtype = unit_bytes == 1   ? Dtype::kU8
+                      : unit_bytes == 2 ? Dtype::kU16
+                      : unit_bytes == 4 ? Dtype::kU32
+                                        : Dtype::kU64;
+  const Layout layout = Layout::Make({TensorSpec{.name = "w", .dtype = dtype, .shape = {element_count}}}).value();
+  return SegmentMap::Make(layout, unit_bytes, 0, {WholeTensor(layout, 0)}).value();
+}
+
+std::optional<std::vector<ElementChange>> Decode(const Codec& codec, const SegmentMap& map, const EncodedSegmentView& view) {
+  const auto decoder = codec.Open(map, view, 1);
+  if (!decoder.ok()) return std::nullopt;
+  std::vector<ElementChange> changes;
+  DecodedRecord record;
+  for (uint64_t i = 0; i < (*decoder)->record_count(); ++i) {
+    if (!(*decoder)->Decode(i, &record).ok()) return std::nullopt;
+    const RecordInfo info = (*decoder)->info(i);
+    Require(record.count == info.change_count && info.first + record.offsets[0] == info.first);
+    Require(info.first + record.offsets[record.count - 1] == info.last && info.last < map.element_count());
+    for (uint64_t c = 0; c < record.count; ++c) {
+      ElementChange change{.element = info.first + record.offsets[c]};
+      std::copy_n(record.xors.data() + c * map.unit_bytes(), map.unit_bytes(), reinterpret_cast<uint8_t*>(&change.xor_bits));
+      Require(change.xor_bits != 0 && (changes.empty() || changes.back().element < change.element));
+      changes.push_back(change);
+    }
+  }
+  Require(changes.size() == view.change_count);
+  return changes;
+}
+
+std::optional<std::vector<ElementChange>> DecodeByAll(const SegmentMap& map, const EncodedSegmentView& view) {
+  const auto expected = Decode(*CpuCodec(CodecId::kSparse, CpuLevel::kPortable), map, view);
+  for (const CpuLevel level : AvailableCpuLevels()) Require(Decode(*CpuCodec(CodecId::kSparse, level), map, view) == expected);
+  return expected;
+}
+
+void RoundTrip(const SegmentMap& map, const std::vector<ElementChange>& changes) {
+  const ListSource source(map.unit_bytes(), map.element_count(), changes, false);
+  const std::vector<uint64_t> keys = {1};
+  const EncodedSegment encoded = CpuCodec(CodecId::kSparse, BestCpuLevel())->Encode(map, keys, source, {}).value();
+  Buffer body;
+  for (const Buffer& piece : encoded.body) AppendBytes(body, piece);
+  const uint64_t byte_count = encoded.tables.size() + encoded.records.size() + body.size();
+  Require(byte_count <= map.byte_count() + map.byte_count() / 100 + (64 << 10));
+  const EncodedSegmentView view{false, encoded.record_count, encoded.change_count, encoded.tables, encoded.records, {}, body};
+  Require(DecodeByAll(map, view) == changes);
+}
+
+// Input: unit (2 bits), digests (1 bit), u24 elements, u16 records, u24 changes, u16 table bytes; then tables, records, body.
+void FuzzReader(uint8_t control, ByteReader reader) {
+  const uint32_t unit_bytes = 1U << control % 4;
+  const auto elements = reader.ReadLe<uint32_t>("elements");
+  const auto records = reader.ReadLe<uint16_t>("records");
+  const auto changes = reader.ReadLe<uint32_t>("changes");
+  const auto table_bytes = reader.ReadLe<uint16_t>("table bytes");
+  if (!table_bytes.ok()) return;
+  const auto tables = reader.ReadBytes(std::min<uint64_t>(*table_bytes, reader.remaining()), "tables").value();
+  const auto record_bytes =
+      reader.ReadBytes(std::min<uint64_t>(*records * sizeof(TileRecord), reader.remaining()), "records").value();
+  const auto body = reader.ReadBytes(reader.remaining(), "body").value();
+  const SegmentMap map = MapOf(unit_bytes, 1 + *elements % (1U << 24));
+  const auto decoded = DecodeByAll(map, {(control & 4) != 0, *records, *changes, tables, record_bytes, {}, body});
+  if (decoded) RoundTrip(map, *decoded);
+}
+
+// Input: repeated (gap byte, value byte): a gap of 255 jumps by 2^16, a value counts in every second plane.
+void FuzzWriter(uint8_t control, ByteReader reader) {
+  const uint32_t unit_bytes = 1U << control % 4;
+  std::vector<ElementChange> changes;
+  uint64_t element = 0;
+  while (reader.remaining() >= 2) {
+    const uint8_t gap = reader.ReadLe<uint8_t>("gap").value();
+    const uint64_t value = reader.ReadLe<uint8_t>("value").value() | uint64_t{1};
+    element += gap == 255 ? 65536 : gap;
+    const uint64_t mask = unit_bytes == 8 ? ~uint64_t{0} : (uint64_t{1} << 8 * unit_bytes) - 1;
+    // Several changes for one pair, or inputs would have to be long to fill a tile.
+    for (uint64_t i = 0; i < (control >> 4) * 16U + 1; ++i) {
+      changes.push_back({element, 0, (value * 0x0001000100010001) & mask});
+      element += 1 + gap / 16 * (i % 3);
+    }
+  }
+  RoundTrip(MapOf(unit_bytes, element + 1), changes);
+}
+
+}  // namespace
+}  // namespace xorbit
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size < 1 || size > (1 << 16)) return 0;
+  const xorbit::ByteReader reader(xorbit::ConstBytes(data + 1, size - 1));
+  if ((data[0] & 8) != 0) {
+    xorbit::FuzzWriter(data[0], reader);
+  } else {
+    xorbit::FuzzReader(data[0], reader);
+  }
+  return 0;
+}

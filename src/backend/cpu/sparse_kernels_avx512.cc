@@ -211,8 +211,12 @@ XORBIT_AVX512 __m512i EncodeHalfRow(const uint32_t* packed, const uint8_t* symbo
   *words -= emitted;
   _mm256_mask_storeu_epi16(*words, static_cast<__mmask16>((1U << emitted) - 1), fallen);
   const __m512i x = _mm512_mask_srli_epi32(states, emit, states, 16);
-  // The quotient is below 2^20, so the float division is off by one at most; the remainder tells.
-  const __m512i guess = _mm512_cvttps_epu32(_mm512_div_ps(_mm512_cvtepu32_ps(x), _mm512_cvtepu32_ps(frequency)));
+  // The quotient is below 2^20 and the float product within 2^-22 of it, so the guess is off by one at most; the remainder
+  // tells.
+  const __m512 floats = _mm512_cvtepu32_ps(frequency);
+  const __m512 estimate = _mm512_rcp14_ps(floats);
+  const __m512 inverse = _mm512_mul_ps(estimate, _mm512_fnmadd_ps(floats, estimate, _mm512_set1_ps(2)));
+  const __m512i guess = _mm512_cvttps_epu32(_mm512_mul_ps(_mm512_cvtepu32_ps(x), inverse));
   const __m512i remainder = _mm512_sub_epi32(x, _mm512_mullo_epi32(guess, frequency));
   const __m512i one = _mm512_set1_epi32(1);
   const __mmask16 negative = _mm512_movepi32_mask(remainder);

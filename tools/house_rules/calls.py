@@ -70,10 +70,9 @@ def _code_lines(repository, path):
 
 def banned_calls(repository):
     for path in repository.with_suffix(*CPP_SUFFIXES):
+        bans = [ban for ban in BANS if not path.startswith(ban.allowed_under) and (ban.tests_too or not is_test(path))]
         for number, line in _code_lines(repository, path):
-            for ban in BANS:
-                if path.startswith(ban.allowed_under) or (is_test(path) and not ban.tests_too):
-                    continue
+            for ban in bans:
                 match = ban.pattern.search(line)
                 if match:
                     yield Finding(path, number, f"`{match[0].strip()}` {ban.advice}")

@@ -1,3 +1,4 @@
+// Where tiles are cut: by the changes alone, the same on every machine.
 #include "codec/sparse_plan.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Frequency tables: integer arithmetic that sums to the table size, and refusal of tables that do not.
 #include "codec/sparse_table.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// The SIMD codec paths must give the bytes and the changes of the portable one, and refuse what it refuses.
 #include "backend/cpu/cpu_codec.h"
 
 #include <gtest/gtest.h>

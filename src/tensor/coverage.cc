@@ -14,6 +14,7 @@
 #include <string>
 
 #include "base/checked_math.h"
+#include "base/text.h"
 #include "tensor/ownership.h"
 
 namespace xorbit {
@@ -155,8 +156,8 @@ class TensorCoverage {
   Status Expand(std::span<const Band> bands, uint64_t space, uint64_t base) {
     for (const Band& band : bands) {
       if (band.pattern.run_count() > kExpandedRunLimit - *expanded_runs_) {
-        return UnsupportedError("tensor '" + tensor_.name +
-                                "' is cut too irregularly to prove that every element is owned once");
+        return UnsupportedError("tensor " + Quoted(tensor_.name) +
+                                " is cut too irregularly to prove that every element is owned once");
       }
       *expanded_runs_ += band.pattern.run_count();
     }
@@ -191,10 +192,10 @@ class TensorCoverage {
   }
 
   Status Missing(uint64_t element) const {
-    return CorruptError("tensor '" + tensor_.name + "': element " + std::to_string(element) + " is owned by nobody");
+    return CorruptError("tensor " + Quoted(tensor_.name) + ": element " + std::to_string(element) + " is owned by nobody");
   }
   Status OwnedTwice(uint64_t element) const {
-    return CorruptError("tensor '" + tensor_.name + "': element " + std::to_string(element) + " is owned twice");
+    return CorruptError("tensor " + Quoted(tensor_.name) + ": element " + std::to_string(element) + " is owned twice");
   }
 
   const TensorSpec& tensor_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/checked_math.h"
+#include "base/text.h"
 
 namespace xorbit {
 namespace {
@@ -51,13 +52,14 @@ Result<Layout> Layout::Make(std::vector<TensorSpec> tensors, std::vector<std::st
   Layout layout;
   for (size_t i = 0; i < tensors.size(); ++i) {
     TensorSpec& tensor = tensors[i];
-    if (i > 0 && tensors[i - 1].name == tensor.name) return CorruptError("two tensors are named '" + tensor.name + "'");
+    if (i > 0 && tensors[i - 1].name == tensor.name) return CorruptError("two tensors are named " + Quoted(tensor.name));
     if (tensor.name.size() > UINT32_MAX) return CorruptError("a tensor name is longer than 4 GiB");
-    if (tensor.shape.size() > kMaxRank) return CorruptError("tensor '" + tensor.name + "' has more than 64 dimensions");
+    if (!IsValidUtf8(tensor.name)) return CorruptError("tensor name " + Quoted(tensor.name) + " is not valid UTF-8");
+    if (tensor.shape.size() > kMaxRank) return CorruptError("tensor " + Quoted(tensor.name) + " has more than 64 dimensions");
     if (tensor.group >= groups.size())
-      return CorruptError("tensor '" + tensor.name + "' names a presence group that is not declared");
+      return CorruptError("tensor " + Quoted(tensor.name) + " names a presence group that is not declared");
     auto byte_count = ByteCountOf(tensor.dtype, tensor.shape);
-    if (!byte_count.ok()) return byte_count.status().WithContext("tensor '" + tensor.name + "'");
+    if (!byte_count.ok()) return byte_count.status().WithContext("tensor " + Quoted(tensor.name));
     tensor.byte_count = *byte_count;
     const auto total = CheckedAdd(layout.total_bytes_, tensor.byte_count);
     if (!total) return CorruptError("the tensors add up to more than 2^64 bytes");
@@ -84,15 +86,15 @@ std::string DescribeDifference(const Layout& a, std::string_view name_of_a, cons
     const TensorSpec* in_a = i < a.tensors().size() ? &a.tensors()[i] : nullptr;
     const TensorSpec* in_b = j < b.tensors().size() ? &b.tensors()[j] : nullptr;
     if (in_b == nullptr || (in_a != nullptr && in_a->name < in_b->name)) {
-      return "tensor '" + in_a->name + "' is in " + std::string(name_of_a) + " but not in " + std::string(name_of_b);
+      return "tensor " + Quoted(in_a->name) + " is in " + std::string(name_of_a) + " but not in " + std::string(name_of_b);
     }
     if (in_a == nullptr || in_b->name < in_a->name) {
-      return "tensor '" + in_b->name + "' is in " + std::string(name_of_b) + " but not in " + std::string(name_of_a);
+      return "tensor " + Quoted(in_b->name) + " is in " + std::string(name_of_b) + " but not in " + std::string(name_of_a);
     }
     if (in_a->dtype != in_b->dtype || in_a->shape != in_b->shape) {
-      return "tensor '" + in_a->name + "' is " + std::string(NameOf(in_a->dtype)) + " " + ShapeText(in_a->shape) + " in " +
-             std::string(name_of_a) + " but " + std::string(NameOf(in_b->dtype)) + " " + ShapeText(in_b->shape) + " in " +
-             std::string(name_of_b);
+      return "tensor " + Quoted(in_a->name) + " is " + std::string(NameOf(in_a->dtype)) + " " + ShapeText(in_a->shape) +
+             " in " + std::string(name_of_a) + " but " + std::string(NameOf(in_b->dtype)) + " " + ShapeText(in_b->shape) +
+             " in " + std::string(name_of_b);
     }
     ++i;
     ++j;

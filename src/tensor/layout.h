@@ -33,8 +33,8 @@ class Layout {
 
   Layout() = default;
 
-  // Sorts the tensors. Refuses duplicate names, overflowing shapes, element counts that do not fill whole bytes, ranks over
-  // kMaxRank and group indices outside `groups`.
+  // Sorts the tensors. Refuses duplicate names, names that are not UTF-8, overflowing shapes, element counts that do not fill
+  // whole bytes, ranks over kMaxRank and group indices outside `groups`.
   static Result<Layout> Make(std::vector<TensorSpec> tensors, std::vector<std::string> groups = {"model"});
 
   const std::vector<TensorSpec>& tensors() const { return tensors_; }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/checked_math.h"
+#include "base/text.h"
 
 namespace xorbit {
 namespace {
@@ -11,7 +12,7 @@ Status CheckPart(const Layout& layout, uint32_t unit_bytes, uint32_t group, cons
   if (part.tensor_index >= layout.tensors().size()) return CorruptError("a part names a tensor that the layout does not have");
   const TensorSpec& tensor = layout.tensors()[part.tensor_index];
   const auto fail = [&](std::string_view why) {
-    return CorruptError("part of tensor '" + tensor.name + "' " + std::string(why));
+    return CorruptError("part of tensor " + Quoted(tensor.name) + " " + std::string(why));
   };
   if (UnitBytesOf(tensor.dtype) != unit_bytes)
     return fail("does not belong in a segment of " + std::to_string(unit_bytes) + "-byte units");

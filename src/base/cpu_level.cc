@@ -7,6 +7,8 @@
 #if defined(__aarch64__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
+#elif defined(__x86_64__)
+#include <cpuid.h>
 #endif
 
 namespace xorbit {
@@ -18,13 +20,24 @@ constexpr int kNotForced = -1;
 // A plain flag: nothing is published through it, so relaxed order is enough.
 std::atomic<int> forced_level{kNotForced};
 
+#if defined(__x86_64__)
+// clang 16 does not know __builtin_cpu_supports("lzcnt").
+bool HasLzcnt() {
+  unsigned eax = 0;
+  unsigned ebx = 0;
+  unsigned ecx = 0;
+  unsigned edx = 0;
+  return __get_cpuid(0x80000001, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_LZCNT) != 0;
+}
+#endif
+
 std::vector<CpuLevel> Detect() {
   std::vector<CpuLevel> levels = {CpuLevel::kPortable};
 #if defined(__x86_64__)
   // __builtin_cpu_supports also asks XGETBV, that is whether the operating system saves the wide registers.
   __builtin_cpu_init();
   const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
-                        __builtin_cpu_supports("popcnt") && __builtin_cpu_supports("lzcnt");
+                        __builtin_cpu_supports("popcnt") && HasLzcnt();
   if (has_avx2) levels.push_back(CpuLevel::kAvx2);
   if (has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vbmi") &&

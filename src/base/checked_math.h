@@ -28,6 +28,9 @@ std::optional<Narrow> CheckedNarrow(uint64_t value) {
   return static_cast<Narrow>(value);
 }
 
+// The next multiple of 8: sections of formats start there, so that their records can be read in place.
+constexpr uint64_t PaddedTo8(uint64_t byte_count) { return (byte_count + 7) / 8 * 8; }
+
 inline constexpr uint64_t DivideRoundUp(uint64_t a, uint64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
 }  // namespace xorbit

@@ -98,17 +98,19 @@ class [[nodiscard]] Result {
 #define XORBIT_CONCAT_INNER(a, b) a##b
 #define XORBIT_CONCAT(a, b) XORBIT_CONCAT_INNER(a, b)
 
-// Leaves the current function with the error, if there is one.
-#define XORBIT_RETURN_IF_ERROR(expression)                                      \
-  do {                                                                          \
-    if (::xorbit::Status returned_error = (expression); !returned_error.ok()) { \
-      return returned_error;                                                    \
-    }                                                                           \
+// Leaves the current function with the error, if there is one. Names are counted, so that a lambda inside the expression may use
+// the macro too.
+#define XORBIT_RETURN_IF_ERROR(expression) XORBIT_RETURN_IF_ERROR_INNER(XORBIT_CONCAT(error_, __COUNTER__), expression)
+#define XORBIT_RETURN_IF_ERROR_INNER(error, expression)       \
+  do {                                                        \
+    if (::xorbit::Status error = (expression); !error.ok()) { \
+      return error;                                           \
+    }                                                         \
   } while (false)
 
 // XORBIT_ASSIGN_OR_RETURN(auto x, F()): x = the value of F(), or leaves the current function with its error.
 #define XORBIT_ASSIGN_OR_RETURN(target, expression) \
-  XORBIT_ASSIGN_OR_RETURN_INNER(XORBIT_CONCAT(result_, __LINE__), target, expression)
+  XORBIT_ASSIGN_OR_RETURN_INNER(XORBIT_CONCAT(result_, __COUNTER__), target, expression)
 #define XORBIT_ASSIGN_OR_RETURN_INNER(result, target, expression) \
   auto result = (expression);                                     \
   if (!result.ok()) return result.status();                       \

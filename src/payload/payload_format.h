@@ -12,6 +12,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "base/checked_math.h"
+
 namespace xorbit {
 
 inline constexpr std::array<char, 8> kPayloadMagic = {'X', 'O', 'R', 'B', 'I', 'T', 'P', 'L'};
@@ -24,8 +26,6 @@ inline constexpr uint32_t kPayloadKnownFlags = kPayloadHasDigests;
 // Body chunks are cut at record borders once they hold at least this much: up to 1 MiB, more only for one large record, less
 // only at the end.
 inline constexpr uint64_t kChunkTargetBytes = uint64_t{512} << 10;
-
-constexpr uint64_t PaddedTo8(uint64_t byte_count) { return (byte_count + 7) / 8 * 8; }
 
 struct PayloadHeader {
   std::array<char, 8> magic;

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/checked_math.h"
 #include "base/sha256.h"
 #include "change/state_digest.h"
 
@@ -70,8 +71,6 @@ struct JournalTrailerRecord {
 };
 static_assert(sizeof(JournalTrailerRecord) == 48 && offsetof(JournalTrailerRecord, xxh3_low) == 32);
 inline constexpr uint64_t kJournalUncheckedBytes = sizeof(JournalTrailerRecord) - offsetof(JournalTrailerRecord, xxh3_low);
-
-inline constexpr uint64_t PaddedTo8(uint64_t byte_count) { return (byte_count + 7) / 8 * 8; }
 
 // One file that a journal changes, as it was when the journal was begun.
 struct JournalFile {

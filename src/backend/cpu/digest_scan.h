@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 
+#include "backend/backend.h"
 #include "backend/cpu/kernels.h"
 #include "base/bytes.h"
 #include "change/state_digest.h"
@@ -14,11 +15,6 @@ namespace xorbit {
 // Adds `bytes`, which lie at byte `offset_bytes` of the tensor with this key: any offset, any length, any alignment. Equal to
 // DigestOfRange once finished.
 void AddRange(const CpuKernels& kernels, uint64_t tensor_key, uint64_t offset_bytes, ConstBytes bytes, DigestSums* sums);
-
-enum class ScanScope {
-  kAll,     // every tensor: D of the state
-  kFrozen,  // frozen tensors only: what remains of D where owners have counted their own elements
-};
 
 // The digest of a layout's tensors; tensors[i] are the canonical bytes of layout.tensors()[i]. Does not depend on `threads`.
 StateDigest ScanDigest(const Layout& layout, std::span<const ConstBytes> tensors, ScanScope scope, int threads);

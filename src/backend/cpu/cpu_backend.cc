@@ -1,0 +1,73 @@
+#include "backend/cpu/cpu_backend.h"
+
+#include "backend/cpu/cpu_codec.h"
+#include "backend/cpu/diff_source.h"
+#include "backend/cpu/digest_scan.h"
+#include "backend/cpu/payload_apply.h"
+
+namespace xorbit {
+namespace {
+
+Result<const Codec*> CodecOf(CodecId id) {
+  const Codec* codec = CpuCodec(id);
+  if (codec == nullptr) return UnsupportedError("this build has no codec number " + std::to_string(static_cast<uint32_t>(id)));
+  return codec;
+}
+
+class CpuBackend final : public Backend {
+ public:
+  std::string_view name() const override { return "cpu"; }
+
+  Result<EncodedOwner> EncodeDiff(const Layout& layout, const std::vector<SegmentMap>& maps, TensorBytes old_bytes,
+                                  TensorBytes new_bytes, CodecId codec_id, const EncodeOptions& options) const override {
+    XORBIT_ASSIGN_OR_RETURN(const Codec* codec, CodecOf(codec_id));
+    const std::vector<uint64_t> tensor_keys = TensorKeysOf(layout);
+    EncodedOwner owner;
+    for (const SegmentMap& map : maps) {
+      const DiffSource source(map, old_bytes, new_bytes, tensor_keys, DiffSource::BaseDigest::kAccumulate);
+      XORBIT_ASSIGN_OR_RETURN(EncodedSegment segment, codec->Encode(map, tensor_keys, source, options));
+      owner.base += source.FinishBaseDigest();
+      owner.segments.push_back(std::move(segment));
+    }
+    return owner;
+  }
+
+  Result<EncodedSegment> Encode(const Layout& layout, const SegmentMap& map, const ChangeSource& source, CodecId codec_id,
+                                const EncodeOptions& options) const override {
+    XORBIT_ASSIGN_OR_RETURN(const Codec* codec, CodecOf(codec_id));
+    return codec->Encode(map, TensorKeysOf(layout), source, options);
+  }
+
+  Result<std::unique_ptr<SegmentDecoder>> Open(const PayloadView& payload, const PayloadSegment& segment,
+                                               int threads) const override {
+    XORBIT_ASSIGN_OR_RETURN(const Codec* codec, CodecOf(payload.info.codec));
+    return codec->Open(segment.map, segment.view, threads);
+  }
+
+  StateDigest Scan(const Layout& layout, TensorBytes bytes, ScanScope scope, int threads) const override {
+    return ScanDigest(layout, bytes, scope, threads);
+  }
+
+  Result<ApplyReport> Preflight(const Layout& layout, const PayloadView& payload, TensorBytes live, Direction direction,
+                                int threads) const override {
+    return PreflightPayload(*this, layout, payload, live, direction, threads);
+  }
+
+  Result<ApplyReport> Apply(const Layout& layout, const PayloadView& payload, MutableTensorBytes live, Direction direction,
+                            int threads) const override {
+    return ApplyPayload(*this, layout, payload, live, direction, threads);
+  }
+};
+
+}  // namespace
+
+std::vector<uint64_t> TensorKeysOf(const Layout& layout) {
+  std::vector<uint64_t> keys;
+  keys.reserve(layout.tensors().size());
+  for (const TensorSpec& tensor : layout.tensors()) keys.push_back(TensorKeyOf(tensor.name));
+  return keys;
+}
+
+std::unique_ptr<Backend> MakeCpuBackend() { return std::make_unique<CpuBackend>(); }
+
+}  // namespace xorbit

@@ -1,0 +1,226 @@
+#include "codec/decoded_source.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace xorbit {
+namespace {
+
+// Elements of the part that lie before `tensor_element`: the position in the part's order of the first one at or after it.
+uint64_t ElementsBefore(const Part& part, uint64_t tensor_element) {
+  if (tensor_element <= part.origin) return 0;
+  uint64_t rest = tensor_element - part.origin;
+  uint64_t below = 1;  // elements of the digits after the current one
+  for (const Digit& digit : part.digits) below *= digit.count;
+  uint64_t before = 0;
+  for (const Digit& digit : part.digits) {
+    below /= digit.count;
+    const uint64_t step = rest / digit.stride;
+    if (step >= digit.count) return before + digit.count * below;
+    before += step * below;
+    rest -= step * digit.stride;
+  }
+  // `rest` is now within one element's stride-1 digit: zero, or the digits after left a hole, which the loop has stepped over.
+  return before;
+}
+
+// First part of the map that lies in tensor `tensor_index` or a later one.
+size_t FirstPartOf(const SegmentMap& map, uint32_t tensor_index) {
+  const auto& parts = map.parts();
+  return static_cast<size_t>(std::partition_point(parts.begin(), parts.end(),
+                                                  [&](const Part& part) { return part.tensor_index < tensor_index; }) -
+                             parts.begin());
+}
+
+// Walks one input's changes; remembers the record it decoded last, since ranges mostly ascend.
+class InputReader {
+ public:
+  explicit InputReader(const DecodedInput& input) : input_(input) {}
+
+  // Calls visit(segment element, pointer to xor bytes) for every change in [first, last), ascending.
+  template <typename Visit>
+  Status ForEach(uint64_t first, uint64_t last, Visit&& visit) {
+    if (first >= last) return {};
+    const uint32_t unit_bytes = input_.map->unit_bytes();
+    for (uint64_t index = RecordReaching(first); index < input_.decoder->record_count(); ++index) {
+      if (input_.decoder->info(index).first >= last) break;
+      XORBIT_RETURN_IF_ERROR(Load(index));
+      uint64_t i = PositionReaching(first);
+      for (; i < decoded_.count && info_.first + decoded_.offsets[i] < last; ++i) {
+        visit(info_.first + decoded_.offsets[i], decoded_.xors.data() + i * unit_bytes);
+      }
+      next_position_ = i;
+      if (info_.last >= last) break;
+    }
+    return {};
+  }
+
+ private:
+  static constexpr uint64_t kNoRecord = UINT64_MAX;
+
+  // The first record whose last element is at or after `element`.
+  uint64_t RecordReaching(uint64_t element) const {
+    if (loaded_ != kNoRecord && info_.first <= element && element <= info_.last) return loaded_;
+    uint64_t low = 0;
+    uint64_t high = input_.decoder->record_count();
+    if (loaded_ != kNoRecord && info_.last < element) {
+      // The usual step forward: the next record, if it reaches.
+      low = loaded_ + 1;
+      if (low < high && input_.decoder->info(low).last >= element) return low;
+    }
+    while (low < high) {
+      const uint64_t middle = low + (high - low) / 2;
+      if (input_.decoder->info(middle).last < element) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    return low;
+  }
+
+  Status Load(uint64_t index) {
+    if (loaded_ == index) return {};
+    loaded_ = kNoRecord;
+    XORBIT_RETURN_IF_ERROR(input_.decoder->Decode(index, &decoded_));
+    info_ = input_.decoder->info(index);
+    loaded_ = index;
+    next_position_ = 0;
+    return {};
+  }
+
+  // The first change of the loaded record at or after `element`; next_position_ is right when ranges follow each other.
+  uint64_t PositionReaching(uint64_t element) const {
+    const auto begin = decoded_.offsets.begin();
+    const auto end = begin + static_cast<ptrdiff_t>(decoded_.count);
+    if (element <= info_.first) return 0;
+    const uint64_t offset = element - info_.first;
+    const bool follows = (next_position_ == 0 || decoded_.offsets[next_position_ - 1] < offset) &&
+                         (next_position_ == decoded_.count || decoded_.offsets[next_position_] >= offset);
+    if (follows) return next_position_;
+    return static_cast<uint64_t>(std::lower_bound(begin, end, offset) - begin);
+  }
+
+  DecodedInput input_;
+  uint64_t loaded_ = kNoRecord;
+  RecordInfo info_;
+  DecodedRecord decoded_;
+  uint64_t next_position_ = 0;
+};
+
+template <typename Unit>
+void XorInto(uint8_t* target, const uint8_t* source) {
+  StoreLe<Unit>(target, static_cast<Unit>(LoadLe<Unit>(target) ^ LoadLe<Unit>(source)));
+}
+
+void XorUnit(uint32_t unit_bytes, uint8_t* target, const uint8_t* source) {
+  switch (unit_bytes) {
+    case 1:
+      return XorInto<uint8_t>(target, source);
+    case 2:
+      return XorInto<uint16_t>(target, source);
+    case 4:
+      return XorInto<uint32_t>(target, source);
+    default:
+      return XorInto<uint64_t>(target, source);
+  }
+}
+
+}  // namespace
+
+class DecodedCursor final : public ChangeCursor {
+ public:
+  DecodedCursor(const DecodedSource& source, uint64_t first_window) : source_(source), window_(first_window) {
+    for (const DecodedInput& input : source.inputs_) readers_.emplace_back(input);
+    mask_.resize(kWindowElements * source.unit_bytes());
+    touched_.resize(kWindowElements / 64);
+  }
+
+  Status Next(WindowChanges* changes) override {
+    const SegmentMap& target = *source_.target_;
+    const uint64_t begin = window_ * kWindowElements;
+    RunWalker walker(target, begin, WindowElementsAt(target.element_count(), window_));
+    Run run;
+    while (walker.Next(&run)) {
+      for (size_t i = 0; i < readers_.size(); ++i) XORBIT_RETURN_IF_ERROR(Pour(i, run, begin));
+    }
+    Extract(changes);
+    if (source_.side_ != ValueSide::kNone) FillOlds(begin, changes);
+    ++window_;
+    return {};
+  }
+
+ private:
+  // XORs what input `i` has for `run` into the window's mask.
+  Status Pour(size_t i, const Run& run, uint64_t window_begin) {
+    const SegmentMap& map = *source_.inputs_[i].map;
+    const uint32_t unit_bytes = source_.unit_bytes();
+    for (size_t p = FirstPartOf(map, run.tensor_index); p < map.parts().size(); ++p) {
+      const Part& part = map.parts()[p];
+      if (part.tensor_index != run.tensor_index || part.origin >= run.tensor_element + run.element_count) break;
+      const uint64_t start = map.part_start(p);
+      const uint64_t first = start + ElementsBefore(part, run.tensor_element);
+      const uint64_t last = start + ElementsBefore(part, run.tensor_element + run.element_count);
+      if (first == last) continue;
+      Run piece = RunAt(map, first);  // where the input's elements lie in the tensor; advanced as they ascend
+      XORBIT_RETURN_IF_ERROR(readers_[i].ForEach(first, last, [&](uint64_t element, const uint8_t* xor_bytes) {
+        if (element - piece.segment_element >= piece.element_count) piece = RunAt(map, element);
+        const uint64_t tensor_element = piece.tensor_element + (element - piece.segment_element);
+        const uint64_t at = run.segment_element - window_begin + (tensor_element - run.tensor_element);
+        XorUnit(unit_bytes, mask_.data() + at * unit_bytes, xor_bytes);
+        touched_[at / 64] |= uint64_t{1} << (at % 64);
+      }));
+    }
+    return {};
+  }
+
+  // Moves the non-zero elements of the mask into `changes` and clears the mask.
+  void Extract(WindowChanges* changes) {
+    const uint32_t unit_bytes = source_.unit_bytes();
+    uint32_t count = 0;
+    for (size_t word_index = 0; word_index < touched_.size(); ++word_index) {
+      uint64_t word = touched_[word_index];
+      touched_[word_index] = 0;
+      for (; word != 0; word &= word - 1) {
+        const auto at = static_cast<uint32_t>(word_index * 64) + static_cast<uint32_t>(std::countr_zero(word));
+        uint8_t* value = mask_.data() + uint64_t{at} * unit_bytes;
+        const bool zero = std::all_of(value, value + unit_bytes, [](uint8_t byte) { return byte == 0; });
+        if (zero) continue;  // cancelled
+        changes->positions[count] = static_cast<uint16_t>(at);
+        std::copy_n(value, unit_bytes, changes->xors.data() + uint64_t{count} * unit_bytes);
+        std::fill_n(value, unit_bytes, uint8_t{0});
+        ++count;
+      }
+    }
+    changes->count = count;
+  }
+
+  void FillOlds(uint64_t window_begin, WindowChanges* changes) const {
+    const uint32_t unit_bytes = source_.unit_bytes();
+    Run run;
+    for (uint32_t i = 0; i < changes->count; ++i) {
+      const uint64_t element = window_begin + changes->positions[i];
+      if (element - run.segment_element >= run.element_count) run = RunAt(*source_.target_, element);
+      const uint64_t tensor_element = run.tensor_element + (element - run.segment_element);
+      uint8_t* old = changes->olds.data() + uint64_t{i} * unit_bytes;
+      std::copy_n(source_.tensor_bytes_[run.tensor_index].data() + tensor_element * unit_bytes, unit_bytes, old);
+      if (source_.side_ == ValueSide::kTarget) XorUnit(unit_bytes, old, changes->xors.data() + uint64_t{i} * unit_bytes);
+    }
+  }
+
+  const DecodedSource& source_;
+  uint64_t window_;
+  std::vector<InputReader> readers_;
+  Buffer mask_;                    // the window's XORs so far; all zero between windows
+  std::vector<uint64_t> touched_;  // a bit per element of mask_ that was written
+};
+
+DecodedSource::DecodedSource(const SegmentMap& target, std::vector<DecodedInput> inputs, ValueSide side,
+                             std::span<const ConstBytes> tensor_bytes)
+    : target_(&target), inputs_(std::move(inputs)), side_(side), tensor_bytes_(tensor_bytes) {}
+
+std::unique_ptr<ChangeCursor> DecodedSource::Open(uint64_t first_window, uint64_t /*window_count*/) const {
+  return std::make_unique<DecodedCursor>(*this, first_window);
+}
+
+}  // namespace xorbit

@@ -1,0 +1,62 @@
+// Decoded deltas as a source of changes: what feeds a fold, and what a file target patches.
+//
+// Any number of encoded segments, from any number of deltas and owners, are poured window by window into one target segment:
+// each window is a scratch mask of 64 Ki elements, every decoded change is XORed into it, and what is left non-zero comes out.
+// So changes that cancel vanish, deltas may be cut differently from each other and from the target, and memory is one window and
+// one decoded record per input, whatever the size of the model.
+//
+//   owner 0 of delta 1   --+
+//   owner 1 of delta 1   --+-->  window of the target segment  -->  WindowChanges
+//   owner 0 of delta 2   --+
+//
+// Within a part, canonical order and segment order agree, so the target's run [a, b) of a tensor is one contiguous range of each
+// input part, found by arithmetic; records are decoded once, front to back.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "change/change_source.h"
+#include "codec/codec.h"
+#include "tensor/segment.h"
+
+namespace xorbit {
+
+// One encoded segment; both must outlive the source.
+struct DecodedInput {
+  const SegmentMap* map = nullptr;
+  const SegmentDecoder* decoder = nullptr;
+};
+
+// Which state the tensor bytes given to a DecodedSource are in.
+enum class ValueSide {
+  kNone,    // no bytes: changes come without old values
+  kBase,    // before the changes: old values are read as they are
+  kTarget,  // after the changes: old = value ^ xor
+};
+
+class DecodedSource final : public ChangeSource {
+ public:
+  // Inputs must have the target's unit; elements of theirs that the target does not hold are left out. tensor_bytes (layout
+  // order) may be empty for kNone; map, inputs and bytes must outlive the source.
+  DecodedSource(const SegmentMap& target, std::vector<DecodedInput> inputs, ValueSide side,
+                std::span<const ConstBytes> tensor_bytes);
+
+  uint32_t unit_bytes() const override { return target_->unit_bytes(); }
+  uint64_t element_count() const override { return target_->element_count(); }
+  bool has_values() const override { return side_ != ValueSide::kNone; }
+  // Next() fails with the decoder's kCorrupt.
+  std::unique_ptr<ChangeCursor> Open(uint64_t first_window, uint64_t window_count) const override;
+
+ private:
+  friend class DecodedCursor;
+
+  const SegmentMap* target_;
+  std::vector<DecodedInput> inputs_;
+  ValueSide side_;
+  std::span<const ConstBytes> tensor_bytes_;
+};
+
+}  // namespace xorbit

@@ -51,8 +51,8 @@ class CrashTest : public testing::Test {
       EXPECT_EQ(result, direction == RecoveryDirection::kRedo ? FilesAre::kTarget : FilesAre::kBase);
     }
     EXPECT_EQ(*ReadJournalState(folder), JournalState::kNone);
-    // What was recovered can be changed again.
-    if (result == FilesAre::kBase) {
+    // What was recovered can be changed again (tried now and then, for it takes as long as all the rest).
+    if (result == FilesAre::kBase && random_() % 4 == 0) {
       EXPECT_TRUE(ApplyInPlace(ops, folder, change).ok());
       EXPECT_EQ(CompareFiles(change, folder), FilesAre::kTarget);
     }
@@ -71,7 +71,7 @@ TEST_F(CrashTest, PowerCutsAtEveryCall) {
   RecordingFileOps ops(folder);
   ASSERT_TRUE(ApplyInPlace(ops, folder, change).ok());
   for (uint64_t cut = 0; cut <= ops.call_count(); ++cut) {
-    for (int i = 0; i < 40; ++i) {
+    for (int i = 0; i < 20; ++i) {
       SCOPED_TRACE("seed " + std::to_string(seed_) + ", cut at call " + std::to_string(cut));
       const fs::path left = NewName();
       ops.BuildAfterPowerCut(cut, random_, left);
@@ -83,29 +83,27 @@ TEST_F(CrashTest, PowerCutsAtEveryCall) {
   EXPECT_GT(recovered_count_, 40) << "the cuts must hit the time when the journal decides";
 }
 
-// A process is killed at a call; what it wrote is in memory. The next run recovers, and the power fails during that: everything
-// that either of them did not fsync may be lost.
-TEST_F(CrashTest, PowerCutsDuringRecoveryFromAKill) {
+// A process is killed at a call, or a call fails and it rolls back; what it wrote is in memory. The next run recovers, and the
+// power fails during any of that: everything that either of them did not fsync may be lost.
+TEST_F(CrashTest, PowerCutsDuringRollBackAndRecovery) {
   const PlannedChange change = PlanChange(random_, {30'000, 60'000}, 0.01);
   const uint64_t call_count = CallsOfOneApply(change);
   for (uint64_t killed = 0; killed < call_count; ++killed) {
     const fs::path folder = NewBase(change);
     RecordingFileOps ops(folder);
-    ops.FailCalls(killed, RecordingFileOps::kNever);
-    ASSERT_FALSE(ApplyInPlace(ops, folder, change).ok());
+    ops.FailCalls(killed, random_() % 2 == 0 ? RecordingFileOps::kNever : killed + random_() % 3);
+    static_cast<void>(ApplyInPlace(ops, folder, change));
     ops.FailCalls(RecordingFileOps::kNever, 0);
-    const uint64_t first_cut = ops.call_count();
     ASSERT_TRUE(RecoverInPlace(ops, folder, RandomDirection()).ok());
-    for (uint64_t cut = first_cut; cut <= ops.call_count(); ++cut) {
-      for (int i = 0; i < 10; ++i) {
-        SCOPED_TRACE("seed " + std::to_string(seed_) + ", killed at call " + std::to_string(killed) + ", cut at call " +
-                     std::to_string(cut));
-        const fs::path left = NewName();
-        ops.BuildAfterPowerCut(cut, random_, left);
-        ExpectRecovers(change, left);
-        if (HasFatalFailure()) return;
-        fs::remove_all(left);
-      }
+    for (int i = 0; i < 40; ++i) {
+      const uint64_t cut = killed + random_() % (ops.call_count() - killed + 1);
+      SCOPED_TRACE("seed " + std::to_string(seed_) + ", killed at call " + std::to_string(killed) + ", cut at call " +
+                   std::to_string(cut));
+      const fs::path left = NewName();
+      ops.BuildAfterPowerCut(cut, random_, left);
+      ExpectRecovers(change, left);
+      if (HasFatalFailure()) return;
+      fs::remove_all(left);
     }
     fs::remove_all(folder);
   }
@@ -113,7 +111,7 @@ TEST_F(CrashTest, PowerCutsDuringRecoveryFromAKill) {
 }
 
 TEST_F(CrashTest, EveryCallMayFail) {
-  const PlannedChange change = PlanChange(random_, {30'000, 9'000'000}, 0.003);
+  const PlannedChange change = PlanChange(random_, {30'000, 200'000, 500}, 0.0003);
   const uint64_t call_count = CallsOfOneApply(change);
   for (const uint64_t failures : {uint64_t{1}, uint64_t{2}, uint64_t{5}}) {
     for (uint64_t first = 0; first < call_count; ++first) {
@@ -145,20 +143,26 @@ TEST_F(CrashTest, EveryCallMayFail) {
   }
 }
 
-// Forks a process that applies `change` to `folder`, kills it after `delay`.
-void ApplyAndKill(const PlannedChange& change, const fs::path& folder, std::chrono::microseconds delay) {
+// Forks a process that applies `change` to `folder`, and kills it after `delay`: counted from now, or from the moment when its
+// journal is sealed.
+void ApplyAndKill(const PlannedChange& change, const fs::path& folder, bool from_sealed, std::chrono::microseconds delay) {
   const pid_t child = ::fork();
   if (child == 0) {
     static_cast<void>(ApplyInPlace(PosixFileOps(), folder, change));
     ::_exit(0);
   }
+  const auto has_ended = [child] {
+    siginfo_t info{};
+    return ::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == child;
+  };
+  while (from_sealed && !fs::exists(folder / ".xorbit/journal") && !has_ended()) std::this_thread::yield();
   std::this_thread::sleep_for(delay);
   ::kill(child, SIGKILL);
   ASSERT_EQ(::waitpid(child, nullptr, 0), child);
 }
 
 TEST_F(CrashTest, KilledAtAnyMoment) {
-  const PlannedChange change = PlanChange(random_, {100'000, 6'000'000}, 0.02);
+  const PlannedChange change = PlanChange(random_, {100'000, 2'000'000}, 0.02);
   const fs::path folder = NewBase(change);
   const auto start = std::chrono::steady_clock::now();
   ASSERT_TRUE(ApplyInPlace(PosixFileOps(), folder, change).ok());
@@ -167,8 +171,10 @@ TEST_F(CrashTest, KilledAtAnyMoment) {
   for (int i = 0; i < 200; ++i) {
     SCOPED_TRACE("seed " + std::to_string(seed_) + ", kill " + std::to_string(i));
     change.WriteBaseTo(folder);
-    const auto delay = std::chrono::microseconds(random_() % static_cast<uint64_t>(whole.count() * 5 / 4 + 1));
-    ASSERT_NO_FATAL_FAILURE(ApplyAndKill(change, folder, delay));
+    // Most of the time goes into fsync; half of the kills aim at the stores between them.
+    const bool from_sealed = i % 2 == 1;
+    const auto longest = static_cast<uint64_t>(whole.count()) * 5 / 4 / (from_sealed ? 5 : 1);
+    ASSERT_NO_FATAL_FAILURE(ApplyAndKill(change, folder, from_sealed, std::chrono::microseconds(random_() % (longest + 1))));
     if (CompareFiles(change, folder) == FilesAre::kNeither) {
       ++torn_count;
       EXPECT_EQ(*ReadJournalState(folder), JournalState::kSealed);
@@ -180,7 +186,7 @@ TEST_F(CrashTest, KilledAtAnyMoment) {
 }
 
 TEST_F(CrashTest, KilledAtEveryCallAndAgainInRecovery) {
-  const PlannedChange change = PlanChange(random_, {30'000, 9'000'000}, 0.003);
+  const PlannedChange change = PlanChange(random_, {30'000, 200'000, 500}, 0.0003);
   const uint64_t call_count = CallsOfOneApply(change);
   const fs::path folder = NewBase(change);
   const auto run_and_die = [&folder](uint64_t victim, const auto& work) {

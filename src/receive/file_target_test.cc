@@ -49,7 +49,7 @@ class FileTargetTest : public testing::Test {
 
   TemporaryFolder folder_;
   std::mt19937_64 random_{7};
-  PlannedChange change_ = PlanChange(random_, {70'000, 9'000'000, 500}, 0.01);
+  PlannedChange change_ = PlanChange(random_, {70'000, 4'700'000, 500}, 0.01);
 };
 
 TEST_F(FileTargetTest, ChangesEveryElementAndLeavesNoJournal) {
@@ -61,7 +61,7 @@ TEST_F(FileTargetTest, ChangesEveryElementAndLeavesNoJournal) {
 
 TEST_F(FileTargetTest, RareAndDenseChangesAtAllUnitsArrive) {
   for (const double density : {1.0, 0.3, 0.001, 0.00001}) {
-    const PlannedChange change = PlanChange(random_, {70'000, 9'000'000, 500}, density);
+    const PlannedChange change = PlanChange(random_, {70'000, 4'700'000, 500}, density);
     change.WriteBaseTo(folder());
     ASSERT_TRUE(ApplyInPlace(PosixFileOps(), folder(), change).ok()) << density;
     EXPECT_EQ(CompareFiles(change, folder()), FilesAre::kTarget) << density;

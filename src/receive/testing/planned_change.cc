@@ -74,7 +74,7 @@ PlannedChange PlanChange(std::mt19937_64& random, const std::vector<uint64_t>& f
     const auto file_index = static_cast<uint32_t>(change.files.size());
     change.files.push_back({"model-" + std::to_string(file_index) + ".safetensors", kHeaderBytes});
     Buffer bytes(file_bytes);
-    for (uint8_t& byte : bytes) byte = RandomByte(random);
+    for (size_t at = 0; at + 8 <= bytes.size(); at += 8) StoreLe<uint64_t>(bytes.data() + at, random());
     change.base.push_back(bytes);
     change.target.push_back(std::move(bytes));
     for (uint64_t at = kHeaderBytes; at < file_bytes;) {
@@ -119,12 +119,6 @@ Status ApplyInPlace(FileOps& ops, const fs::path& checkpoint, const PlannedChang
 Result<std::vector<RecoveredChange>> RecoverInPlace(FileOps& ops, const fs::path& checkpoint, RecoveryDirection direction) {
   XORBIT_ASSIGN_OR_RETURN(FileTarget target, FileTarget::Open(ops, checkpoint));
   return target.Recover(direction);
-}
-
-TemporaryFolder::TemporaryFolder() {
-  std::string pattern = (fs::temp_directory_path() / "xorbit-test-XXXXXX").string();
-  if (::mkdtemp(pattern.data()) == nullptr) std::abort();
-  path_ = pattern;
 }
 
 }  // namespace xorbit

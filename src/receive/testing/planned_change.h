@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/temporary_folder.h"
 #include "receive/file_target.h"
 #include "receive/patch.h"
 
@@ -44,18 +45,5 @@ Status ApplyInPlace(FileOps& ops, const fs::path& checkpoint, const PlannedChang
 
 // Open, Recover.
 Result<std::vector<RecoveredChange>> RecoverInPlace(FileOps& ops, const fs::path& checkpoint, RecoveryDirection direction);
-
-// A folder that is removed with all it holds.
-class TemporaryFolder {
- public:
-  TemporaryFolder();
-  ~TemporaryFolder() { fs::remove_all(path_); }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 }  // namespace xorbit

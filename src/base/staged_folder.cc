@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <cstdio>
+#include <random>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -10,6 +12,13 @@ namespace xorbit {
 namespace {
 
 fs::path ParentOf(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : fs::path("."); }
+
+// Process ids come round again, in containers at once: a random number keeps what a killed process left out of our way.
+std::string UniqueSuffix() {
+  char text[32];
+  std::snprintf(text, sizeof text, "%ld-%08x", static_cast<long>(::getpid()), std::random_device{}());
+  return text;
+}
 
 }  // namespace
 
@@ -20,7 +29,7 @@ Result<StagedFolder> StagedFolder::Make(FileOps& ops, const fs::path& target) {
   if (fs::exists(fs::symlink_status(place, unknown))) {
     return ExistsError("'" + place.string() + "' exists already; remove it or choose another name");
   }
-  const fs::path staging = ParentOf(place) / ("." + place.filename().string() + ".tmp-" + std::to_string(::getpid()));
+  const fs::path staging = ParentOf(place) / ("." + place.filename().string() + ".tmp-" + UniqueSuffix());
   XORBIT_RETURN_IF_ERROR(ops.MakeFolder(staging));
   return StagedFolder(ops, place, staging);
 }

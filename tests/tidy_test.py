@@ -45,6 +45,11 @@ class FloorTest(RuleTest):
         code = '#include "codec/a.h"\n#include "base/b.h"\n#include <vector>\n'
         self.assert_accepted(floors.floor_order, {"src/codec/a.cc": code})
 
+    def test_only_tests_may_compare_with_a_neighbours_oracle(self):
+        code = '#include "delta/oracle.h"\n'
+        self.assert_accepted(floors.floor_order, {"src/codec/a_test.cc": code})
+        self.assert_refused(floors.floor_order, {"src/codec/a.cc": code}, "a neighbour: delta")
+
     def test_every_folder_of_the_design_has_a_floor_in_build_order(self):
         order = list(floors.FLOORS.values())
         self.assertEqual(order, sorted(order))

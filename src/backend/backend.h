@@ -1,5 +1,5 @@
-// What a backend does for the journey, on host memory (backend/cpu) or device memory (backend/cuda). One instance may be used by
-// several threads for different calls; each call spreads over its own workers. Backends produce and leave the same bytes.
+// What a backend does for the journey, on host memory (backend/cpu) or device memory (backend/cuda). One instance may be used
+// by several threads for different calls; each call spreads over its own workers. Backends produce and leave the same bytes.
 #pragma once
 
 #include <cstdint>

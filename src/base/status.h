@@ -98,8 +98,8 @@ class [[nodiscard]] Result {
 #define XORBIT_CONCAT_INNER(a, b) a##b
 #define XORBIT_CONCAT(a, b) XORBIT_CONCAT_INNER(a, b)
 
-// Leaves the current function with the error, if there is one. Names are counted, so that a lambda inside the expression may use
-// the macro too.
+// Leaves the current function with the error, if there is one. Names are counted, so that a lambda inside the expression may
+// use the macro too.
 #define XORBIT_RETURN_IF_ERROR(expression) XORBIT_RETURN_IF_ERROR_INNER(XORBIT_CONCAT(error_, __COUNTER__), expression)
 #define XORBIT_RETURN_IF_ERROR_INNER(error, expression)       \
   do {                                                        \

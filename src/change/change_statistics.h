@@ -1,7 +1,8 @@
 // What an update looks like, and the fewest bits in which it could be sent: the yardstick for every codec.
 //
 // The bound treats positions as independent (each element changes with the update's density) and values as drawn from their
-// histogram: log2 of the number of ways, per change H(p) / p + H(value). Real updates cluster, so a codec may go a little below.
+// histogram: log2 of the number of ways, per change H(p) / p + H(value). Real updates cluster, so a codec may go a little
+// below.
 #pragma once
 
 #include <array>
@@ -48,8 +49,8 @@ class ChangeStatistics {
   uint64_t change_count_ = 0;
   uint64_t changed_byte_count_ = 0;
   std::array<uint64_t, kGapBucketCount> gap_buckets_{};
-  std::map<uint64_t, uint64_t> values_;                     // whole values, while there are few
-  bool too_many_values_ = false;                            // then values_ is incomplete
+  std::map<uint64_t, uint64_t> values_;  // whole values, while there are few
+  bool too_many_values_ = false;         // then values_ is incomplete
   std::array<std::array<uint64_t, 256>, 8> plane_counts_{};
 };
 

@@ -27,9 +27,9 @@ uint64_t ElementsBefore(const Part& part, uint64_t tensor_element) {
 // First part of the map that lies in tensor `tensor_index` or a later one.
 size_t FirstPartOf(const SegmentMap& map, uint32_t tensor_index) {
   const auto& parts = map.parts();
-  return static_cast<size_t>(std::partition_point(parts.begin(), parts.end(),
-                                                  [&](const Part& part) { return part.tensor_index < tensor_index; }) -
-                             parts.begin());
+  return static_cast<size_t>(
+      std::partition_point(parts.begin(), parts.end(), [&](const Part& part) { return part.tensor_index < tensor_index; }) -
+      parts.begin());
 }
 
 // Walks one input's changes; remembers the record it decoded last, since ranges mostly ascend.

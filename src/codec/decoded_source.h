@@ -2,15 +2,15 @@
 //
 // Any number of encoded segments, from any number of deltas and owners, are poured window by window into one target segment:
 // each window is a scratch mask of 64 Ki elements, every decoded change is XORed into it, and what is left non-zero comes out.
-// So changes that cancel vanish, deltas may be cut differently from each other and from the target, and memory is one window and
-// one decoded record per input, whatever the size of the model.
+// So changes that cancel vanish, deltas may be cut differently from each other and from the target, and memory is one window
+// and one decoded record per input, whatever the size of the model.
 //
 //   owner 0 of delta 1   --+
 //   owner 1 of delta 1   --+-->  window of the target segment  -->  WindowChanges
 //   owner 0 of delta 2   --+
 //
-// Within a part, canonical order and segment order agree, so the target's run [a, b) of a tensor is one contiguous range of each
-// input part, found by arithmetic; records are decoded once, front to back.
+// Within a part, canonical order and segment order agree, so the target's run [a, b) of a tensor is one contiguous range of
+// each input part, found by arithmetic; records are decoded once, front to back.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Policy over a layout: which tensors a receiver has or lacks together (presence groups), and which no update may touch (frozen).
+// Policy over a layout: which tensors a receiver has or lacks together (presence groups), and which no update may touch
+// (frozen).
 #pragma once
 
 #include <string>
@@ -14,7 +15,7 @@ struct LayoutRules {
     std::string name;
     std::string pattern;
   };
-  std::vector<Group> groups;         // tensors that match no group are in "model"
+  std::vector<Group> groups;  // tensors that match no group are in "model"
   std::vector<std::string> frozen;
   bool empty() const { return groups.empty() && frozen.empty(); }
 };

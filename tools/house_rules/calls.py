@@ -16,8 +16,8 @@ class Ban(NamedTuple):
 BANS = [
     Ban(
         re.compile(r"\bstd::(jthread|thread|async)\b|\bpthread_create\b"),
-        "threads are made in base/parallel only, where they are joined and their first error is kept: use ParallelFor",
-        ("src/base/",),
+        "threads that compute are made in base/parallel only, which joins them and keeps their first error: use ParallelFor",
+        ("src/base/", "src/cli/progress_bar"),
     ),
     Ban(
         re.compile(r"\b(?:std::)?(strto(l|ll|ul|ull|d|f)|ato(i|l|ll|f)|sto(i|l|ll|ul|ull|d|f)|sscanf)\s*\("),

@@ -26,8 +26,9 @@ Result<std::vector<OpenedSegment>> OpenAll(const Backend& backend, const Payload
 
 Status LiveDiffers(const Layout& layout, const SegmentMap& map, const RecordInfo& info) {
   const Run run = RunAt(map, info.first);
-  return RefusedError("live weights are not the state this delta starts from: tensor '" + layout.tensors()[run.tensor_index].name +
-                      "' differs at or after element " + std::to_string(run.tensor_element));
+  return RefusedError("live weights are not the state this delta starts from: tensor '" +
+                      layout.tensors()[run.tensor_index].name + "' differs at or after element " +
+                      std::to_string(run.tensor_element));
 }
 
 // The sums a record must show when the delta is taken in `direction`.
@@ -51,7 +52,8 @@ Status ForEachRecord(const OpenedSegment& opened, int threads, Body&& body) {
 }
 
 // XORs back the records marked in `applied`. Decoding succeeded moments ago, so a failure here means failing memory.
-Status Undo(const std::vector<OpenedSegment>& opened, std::span<const uint64_t> tensor_keys, const std::vector<std::vector<uint8_t>>& applied, MutableTensorBytes live) {
+Status Undo(const std::vector<OpenedSegment>& opened, std::span<const uint64_t> tensor_keys,
+            const std::vector<std::vector<uint8_t>>& applied, MutableTensorBytes live) {
   DecodedRecord scratch;
   for (size_t s = 0; s < opened.size(); ++s) {
     for (uint64_t index = 0; index < applied[s].size(); ++index) {
@@ -97,8 +99,8 @@ Result<ApplyReport> ApplyPayload(const Backend& backend, const Layout& layout, c
   const std::vector<uint64_t> tensor_keys = TensorKeysOf(layout);
   XORBIT_ASSIGN_OR_RETURN(const std::vector<OpenedSegment> opened, OpenAll(backend, payload, threads));
   ApplyReport report;
-  std::mutex mutex;                                // guards report
-  std::vector<std::vector<uint8_t>> applied;       // per segment and record; each entry is written by one worker
+  std::mutex mutex;                           // guards report
+  std::vector<std::vector<uint8_t>> applied;  // per segment and record; each entry is written by one worker
   for (const OpenedSegment& one : opened) applied.emplace_back(one.decoder->record_count(), uint8_t{0});
 
   Status status;

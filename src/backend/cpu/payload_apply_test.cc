@@ -94,7 +94,8 @@ TEST_P(PayloadApplyTest, RefusesAnotherBaseAndLeavesItAlone) {
     for (const Buffer& bytes : update.payloads) {
       const PayloadView payload = ParsePayload(update.layout, bytes).value();
       if (payload.header.change_count == 0) continue;
-      EXPECT_EQ(backend->Preflight(update.layout, payload, live.bytes(), Direction::kForward, 2).status().code(), Code::kRefused);
+      EXPECT_EQ(backend->Preflight(update.layout, payload, live.bytes(), Direction::kForward, 2).status().code(),
+                Code::kRefused);
       EXPECT_EQ(backend->Apply(update.layout, payload, live.mutable_bytes(), Direction::kForward, 2).status().code(),
                 Code::kRefused);
       EXPECT_TRUE(SameBytes(live, untouched));
@@ -103,8 +104,8 @@ TEST_P(PayloadApplyTest, RefusesAnotherBaseAndLeavesItAlone) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Codecs, PayloadApplyTest,
-                         testing::Values(CodecId::kSparse, CodecId::kSnappy, CodecId::kLz4, CodecId::kSnappyZstd, CodecId::kLz4Zstd,
-                                         CodecId::kZstd),
+                         testing::Values(CodecId::kSparse, CodecId::kSnappy, CodecId::kLz4, CodecId::kSnappyZstd,
+                                         CodecId::kLz4Zstd, CodecId::kZstd),
                          [](const auto& codec) {
                            std::string name(FindCodec(codec.param)->name());
                            std::replace(name.begin(), name.end(), '+', '_');

@@ -63,8 +63,8 @@ void ForEachRun(const SegmentMap& map, const RecordInfo& info, const DecodedReco
 }
 
 template <uint32_t kUnitBytes, bool kStore, bool kWeigh, bool kBothLanes, typename LiveByte>
-ChangeDigest Walk(const SegmentMap& map, std::span<const uint64_t> tensor_keys, const RecordInfo& info, const DecodedRecord& record,
-                  std::span<const std::span<LiveByte>> live) {
+ChangeDigest Walk(const SegmentMap& map, std::span<const uint64_t> tensor_keys, const RecordInfo& info,
+                  const DecodedRecord& record, std::span<const std::span<LiveByte>> live) {
   using Unit = typename UnitOf<kUnitBytes>::Type;
   ChangeDigest sum;
   const uint32_t* offsets = record.offsets.data();

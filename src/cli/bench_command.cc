@@ -1,0 +1,261 @@
+// xorbit bench: the reference workload at a chosen scale, every codec in one table, with yardsticks of the same run.
+//
+// Everything is measured in memory on prefaulted buffers and reported as the median of several rounds; the file-level rivals
+// (Miles format, zstd --patch-from, xdelta3, int32 index + value) are measured by bench/run_rivals.py, which runs this program.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <functional>
+
+#include "backend/cpu/kernels.h"
+#include "base/parallel.h"
+#include "change/change_statistics.h"
+#include "cli/bench_workload.h"
+#include "cli/command.h"
+#include "journey/update_report.h"
+
+namespace xorbit {
+namespace {
+
+struct BenchOptions {
+  std::vector<std::string> workloads = {"reference-bit", "reference-fp4", "reference-random"};
+  std::vector<std::string> codecs;
+  double gigabytes = 1;
+  int rounds = 5;
+};
+
+constexpr double kReferenceModelBytes = 445e9;
+
+// One codec on one workload. Seconds are medians.
+struct Row {
+  std::string codec;
+  uint64_t payload_bytes = 0;
+  double encode_s = 0;     // diff + encode + hash: old and new bytes in, payload out
+  double preflight_s = 0;  // decode + validate + compare digests, nothing written
+  double apply_s = 0;      // decode + XOR + check
+  std::string result_digest;
+};
+
+double SecondsOf(const std::function<void()>& body) {
+  const auto start = std::chrono::steady_clock::now();
+  body();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+// The payload as one file's bytes, aligned as a mapped file would be.
+Buffer FileBytes(const Payload& payload) {
+  Buffer bytes = payload.head;
+  for (const Buffer& piece : payload.body) AppendBytes(bytes, piece);
+  return bytes;
+}
+
+struct PayloadFile {
+  std::vector<SegmentMap> maps;
+  Buffer bytes;
+};
+
+Result<PayloadFile> EncodeOnce(const Runtime& runtime, const Workload& workload, CodecId codec) {
+  XORBIT_ASSIGN_OR_RETURN(auto owners, PlanOwners(workload.layout, 1, Split::kWhole));
+  EncodeOptions options;
+  options.threads = runtime.threads;
+  XORBIT_ASSIGN_OR_RETURN(EncodedOwner owner,
+                          runtime.backend->EncodeDiff(workload.layout, owners.front(), workload.TensorsOf(workload.old_state),
+                                                      workload.TensorsOf(workload.new_state), codec, options));
+  XORBIT_ASSIGN_OR_RETURN(const Payload payload, WritePayload(workload.layout, {codec, 0, 1}, owners.front(),
+                                                              std::move(owner.segments), runtime.threads));
+  return PayloadFile{std::move(owners.front()), FileBytes(payload)};
+}
+
+Result<Row> MeasureCodec(const Runtime& runtime, const Workload& workload, const Codec& codec, int rounds, Buffer* live) {
+  Row row;
+  row.codec = codec.name();
+  std::vector<double> encode_s;
+  std::vector<double> preflight_s;
+  std::vector<double> apply_s;
+  PayloadFile file;
+  for (int round = 0; round < rounds; ++round) {
+    Status status;
+    encode_s.push_back(SecondsOf([&] {
+      auto encoded = EncodeOnce(runtime, workload, codec.id());
+      status = encoded.status();
+      if (encoded.ok()) file = std::move(encoded).value();
+    }));
+    XORBIT_RETURN_IF_ERROR(status);
+    XORBIT_ASSIGN_OR_RETURN(const PayloadView view, ParsePayload(workload.layout, file.bytes));
+    *live = workload.old_state;
+    const std::vector<MutableBytes> tensors = workload.TensorsOf(*live);
+    const std::vector<ConstBytes> const_tensors(tensors.begin(), tensors.end());
+    preflight_s.push_back(SecondsOf([&] {
+      status = runtime.backend->Preflight(workload.layout, view, const_tensors, Direction::kForward, runtime.threads).status();
+    }));
+    XORBIT_RETURN_IF_ERROR(status);
+    apply_s.push_back(SecondsOf([&] {
+      status = runtime.backend->Apply(workload.layout, view, tensors, Direction::kForward, runtime.threads).status();
+    }));
+    XORBIT_RETURN_IF_ERROR(status);
+    if (*live != workload.new_state) return CorruptError("the result of codec " + row.codec + " differs from the new state");
+  }
+  row.payload_bytes = file.bytes.size();
+  row.encode_s = Median(encode_s);
+  row.preflight_s = Median(preflight_s);
+  row.apply_s = Median(apply_s);
+  row.result_digest = ToText(
+      runtime.backend->Scan(workload.layout, workload.TensorsOf(std::as_const(*live)), ScanScope::kAll, runtime.threads));
+  return row;
+}
+
+// What this machine can do at best with the same bytes and positions.
+struct Yardsticks {
+  double read_s = 0;     // read old and new once
+  double copy_s = 0;     // memcpy of one state
+  double scatter_s = 0;  // XOR of ready values at ready positions, one thread's loop on each thread's share
+};
+
+Result<Yardsticks> MeasureYardsticks(const Runtime& runtime, const Workload& workload, int rounds, Buffer* live) {
+  const uint32_t unit_bytes = UnitBytesOf(workload.spec.dtype);
+  std::vector<uint64_t> positions;
+  Buffer values;
+  const uint64_t byte_count = workload.old_state.size();
+  for (uint64_t at = 0; at < byte_count; at += unit_bytes) {
+    if (std::memcmp(workload.old_state.data() + at, workload.new_state.data() + at, unit_bytes) == 0) continue;
+    positions.push_back(at);
+    for (uint32_t i = 0; i < unit_bytes; ++i) values.push_back(workload.old_state[at + i] ^ workload.new_state[at + i]);
+  }
+  const auto threads = static_cast<uint64_t>(runtime.threads);
+  const auto share = [&](uint64_t total, uint64_t index) { return total * index / threads; };
+  const SumKernel sum = KernelsOf(ActiveCpuLevel()).sum;
+  std::atomic<uint64_t> sink{0};
+  std::vector<double> read_s;
+  std::vector<double> copy_s;
+  std::vector<double> scatter_s;
+  for (int round = 0; round < rounds; ++round) {
+    read_s.push_back(SecondsOf([&] {
+      (void)ParallelFor(runtime.threads, threads, [&](uint64_t index) -> Status {
+        const uint64_t begin = share(byte_count, index) / 64 * 64;
+        const uint64_t end = share(byte_count, index + 1) / 64 * 64;
+        sink += sum(workload.old_state.data() + begin, end - begin) + sum(workload.new_state.data() + begin, end - begin);
+        return {};
+      });
+    }));
+    copy_s.push_back(SecondsOf([&] {
+      (void)ParallelFor(runtime.threads, threads, [&](uint64_t index) -> Status {
+        const uint64_t begin = share(byte_count, index);
+        std::memcpy(live->data() + begin, workload.old_state.data() + begin, share(byte_count, index + 1) - begin);
+        return {};
+      });
+    }));
+    scatter_s.push_back(SecondsOf([&] {
+      (void)ParallelFor(runtime.threads, threads, [&](uint64_t index) -> Status {
+        const uint64_t end = share(positions.size(), index + 1);
+        for (uint64_t i = share(positions.size(), index); i < end; ++i) {
+          for (uint32_t b = 0; b < unit_bytes; ++b) (*live)[positions[i] + b] ^= values[i * unit_bytes + b];
+        }
+        return {};
+      });
+    }));
+  }
+  if (sink == 1) return CorruptError("unreachable: keeps the sums alive");
+  return Yardsticks{Median(read_s), Median(copy_s), Median(scatter_s)};
+}
+
+std::string TableOf(const Workload& workload, double entropy_bytes, const Yardsticks& yardsticks,
+                    const std::vector<Row>& rows) {
+  const auto changes = static_cast<double>(workload.change_count);
+  const auto state_bytes = static_cast<double>(workload.old_state.size());
+  std::string text = fmt::format(
+      "workload {}: {} of {}, {} changes ({:.4f} %), entropy {:.2f} bits a change\n"
+      "yardsticks: read old + new {:.2f} GB/s, copy {:.2f} GB/s, bare scatter of the same changes {:.1f} M/s\n\n",
+      workload.spec.name, HumanBytes(state_bytes), NameOf(workload.spec.dtype), workload.change_count,
+      100 * changes * UnitBytesOf(workload.spec.dtype) / state_bytes, entropy_bytes * 8 / changes,
+      2 * state_bytes / yardsticks.read_s / 1e9, state_bytes / yardsticks.copy_s / 1e9, changes / yardsticks.scatter_s / 1e6);
+  text += fmt::format("{:<12} {:>10} {:>9} {:>9} {:>10} | {:>11} {:>8} | {:>9} | {:>9} {:>10}\n", "codec", "payload",
+                      "bits/chg", "x entropy", "at 445 GB", "diff+encode", "of read", "preflight", "apply", "of scatter");
+  for (const Row& row : rows) {
+    const auto bytes = static_cast<double>(row.payload_bytes);
+    text += fmt::format(
+        "{:<12} {:>10} {:>9.2f} {:>9.3f} {:>10} | {:>6.2f} GB/s {:>8.2f} | {:>5.0f} M/s | {:>5.0f} M/s {:>10.2f}\n", row.codec,
+        HumanBytes(bytes), bytes * 8 / changes, bytes / entropy_bytes, HumanBytes(bytes / state_bytes * kReferenceModelBytes),
+        2 * state_bytes / row.encode_s / 1e9, yardsticks.read_s / row.encode_s, changes / row.preflight_s / 1e6,
+        changes / row.apply_s / 1e6, yardsticks.scatter_s / row.apply_s);
+  }
+  return text + "result digest of every row: " + (rows.empty() ? "" : rows.front().result_digest) + "\n\n";
+}
+
+Json FieldsOf(const Workload& workload, double entropy_bytes, const Yardsticks& yardsticks, const std::vector<Row>& rows) {
+  Json list = Json::array();
+  for (const Row& row : rows) {
+    list.push_back({{"codec", row.codec},
+                    {"payload_bytes", row.payload_bytes},
+                    {"encode_s", row.encode_s},
+                    {"preflight_s", row.preflight_s},
+                    {"apply_s", row.apply_s},
+                    {"result_digest", row.result_digest}});
+  }
+  return {{"workload", workload.spec.name},    {"state_bytes", workload.old_state.size()},
+          {"changes", workload.change_count},  {"entropy_bytes", entropy_bytes},
+          {"read_s", yardsticks.read_s},       {"copy_s", yardsticks.copy_s},
+          {"scatter_s", yardsticks.scatter_s}, {"rows", list}};
+}
+
+Result<std::vector<const Codec*>> ChosenCodecs(const std::vector<std::string>& names) {
+  const auto all = AllCodecs();
+  std::vector<const Codec*> chosen(all.begin(), all.end());
+  if (names.empty()) return chosen;
+  chosen.clear();
+  for (const std::string& name : names) {
+    XORBIT_ASSIGN_OR_RETURN(const auto id, (CodecOptions{.codec = name}.Find()));
+    chosen.push_back(FindCodec(*id));
+  }
+  return chosen;
+}
+
+Result<Answer> RunBench(Session& session, const BenchOptions& options) {
+  const Runtime& runtime = session.runtime();
+  XORBIT_ASSIGN_OR_RETURN(const std::vector<const Codec*> codecs, ChosenCodecs(options.codecs));
+  Answer answer;
+  answer.fields = {{"threads", runtime.threads},
+                   {"cpu", NameOf(ActiveCpuLevel())},
+                   {"rounds", options.rounds},
+                   {"workloads", Json::array()}};
+  answer.text = fmt::format("{} threads, {}, medians of {} rounds, in memory\n\n", runtime.threads, NameOf(ActiveCpuLevel()),
+                            options.rounds);
+  for (const std::string& name : options.workloads) {
+    XORBIT_ASSIGN_OR_RETURN(WorkloadSpec spec, FindWorkload(name));
+    spec.total_bytes = static_cast<uint64_t>(options.gigabytes * 1e9);
+    XORBIT_ASSIGN_OR_RETURN(const Workload workload, MakeWorkload(spec, runtime.threads));
+    XORBIT_ASSIGN_OR_RETURN(const UpdateReport report,
+                            MeasureUpdate(runtime, workload.layout, workload.TensorsOf(workload.old_state),
+                                          workload.TensorsOf(workload.new_state), {}, EncodeOptions{}));
+    Buffer live = workload.old_state;
+    XORBIT_ASSIGN_OR_RETURN(const Yardsticks yardsticks, MeasureYardsticks(runtime, workload, options.rounds, &live));
+    std::vector<Row> rows;
+    for (const Codec* codec : codecs) {
+      XORBIT_ASSIGN_OR_RETURN(Row row, MeasureCodec(runtime, workload, *codec, options.rounds, &live));
+      rows.push_back(std::move(row));
+    }
+    answer.text += TableOf(workload, report.entropy_bits / 8, yardsticks, rows);
+    answer.fields["workloads"].push_back(FieldsOf(workload, report.entropy_bits / 8, yardsticks, rows));
+  }
+  return answer;
+}
+
+}  // namespace
+
+void AddBenchCommand(CLI::App& app, Invocation* invocation) {
+  auto options = std::make_shared<BenchOptions>();
+  CLI::App* command = AddCommand(app, invocation, "bench", "Measure every codec on the reference workload, in memory",
+                                 [options](Session& session) { return RunBench(session, *options); });
+  command->add_option("--workload", options->workloads, "reference-bit, reference-fp4, reference-random or bf16-PERCENT");
+  command->add_option("--codec", options->codecs, "Only these codecs");
+  command->add_option("--gigabytes", options->gigabytes, "Size of one state (default 1)")->check(CLI::Range(0.001, 1000.0));
+  command->add_option("--rounds", options->rounds, "Rounds to take medians of (default 5)")->check(CLI::Range(1, 1000));
+}
+
+}  // namespace xorbit

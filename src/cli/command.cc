@@ -1,0 +1,81 @@
+#include "cli/command.h"
+
+#include <fmt/core.h>
+
+#include <array>
+
+#include "backend/cpu/cpu_backend.h"
+#include "base/cpu_level.h"
+#include "base/parallel.h"
+#include "cli/progress_bar.h"
+
+namespace xorbit {
+
+Result<std::unique_ptr<Session>> Session::Start(const CommonOptions& options) {
+  auto session = std::make_unique<Session>();
+  if (!options.cpu.empty()) {
+    const auto level = ParseCpuLevel(options.cpu);
+    if (!level) return UsageError("there is no SIMD level '" + options.cpu + "'; choose portable, avx2, avx512 or neon");
+    XORBIT_RETURN_IF_ERROR(ForceCpuLevel(level));
+  }
+  session->backend_ = MakeCpuBackend();
+  session->bar_ = std::make_unique<ProgressBar>(session->progress_);
+  session->runtime_ = {.backend = session->backend_.get(),
+                       .file_ops = &PosixFileOps(),
+                       .threads = options.threads > 0 ? options.threads : DefaultThreadCount(),
+                       .timers = &session->timers_,
+                       .progress = &session->progress_};
+  return session;
+}
+
+Session::~Session() = default;
+
+CLI::App* AddCommand(CLI::App& app, Invocation* invocation, const std::string& name, const std::string& description,
+                     std::function<Result<Answer>(Session&)> run) {
+  CLI::App* command = app.add_subcommand(name, description);
+  command->add_flag("--json", invocation->common.json, "Answer as one JSON object on standard output");
+  command->add_option("--threads", invocation->common.threads, "Threads to compute with (default: all that may be used)")
+      ->check(CLI::Range(1, 4096));
+  command->add_option("--cpu", invocation->common.cpu, "SIMD level to use: portable, avx2, avx512 or neon (default: the best)");
+  command->callback([invocation, run = std::move(run)] { invocation->run = run; });
+  return command;
+}
+
+Result<std::optional<CodecId>> CodecOptions::Find() const {
+  if (codec.empty()) return std::optional<CodecId>();
+  const Codec* found = FindCodec(codec);
+  if (found != nullptr) return std::optional<CodecId>(found->id());
+  std::string names;
+  for (const Codec* known : AllCodecs()) names += (names.empty() ? "" : ", ") + std::string(known->name());
+  return UsageError("there is no codec '" + codec + "'; choose one of " + names);
+}
+
+void AddCodecOptions(CLI::App* command, CodecOptions* options) {
+  command->add_option("--codec", options->codec, "sparse (default), snappy, lz4, snappy+zstd, lz4+zstd or zstd");
+  command->add_option("--zstd-level", options->zstd_level, "Level of the Zstd stage of codecs that have one")
+      ->check(CLI::Range(1, 19));
+}
+
+std::string HumanBytes(double bytes) {
+  static constexpr std::array kUnits = {"B", "kB", "MB", "GB", "TB"};
+  size_t unit = 0;
+  while (bytes >= 999.5 && unit + 1 < kUnits.size()) {
+    bytes /= 1000;
+    ++unit;
+  }
+  if (unit == 0) return fmt::format("{:.0f} B", bytes);
+  return fmt::format("{:.{}f} {}", bytes, bytes < 9.995 ? 2 : (bytes < 99.95 ? 1 : 0), kUnits[unit]);
+}
+
+std::string HumanSeconds(double seconds) {
+  if (seconds < 1) return fmt::format("{:.{}f} ms", seconds * 1000, seconds < 0.00995 ? 2 : (seconds < 0.0995 ? 1 : 0));
+  return fmt::format("{:.2f} s", seconds);
+}
+
+Json TimingsOf(const StageTimers& timers) {
+  Json timings = Json::object();
+  for (const StageTimers::Entry& entry : timers.entries()) timings[entry.name + "_s"] = entry.seconds;
+  return timings;
+}
+
+}  // namespace xorbit

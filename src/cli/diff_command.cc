@@ -1,0 +1,117 @@
+// xorbit diff OLD NEW -o DELTA
+#include <fmt/core.h>
+
+#include "cli/command.h"
+#include "interchange/miles_writer.h"
+
+namespace xorbit {
+namespace {
+
+struct DiffOptions {
+  std::string old_path;
+  std::string new_path;
+  std::string out;
+  std::string format = "xorbit";
+  std::string split = "whole";
+  uint32_t owner_count = 1;
+  std::vector<std::string> groups;  // NAME=GLOB
+  std::vector<std::string> frozen;
+  CodecOptions codec;
+};
+
+Result<LayoutRules> RulesOf(const DiffOptions& options) {
+  LayoutRules rules;
+  rules.frozen = options.frozen;
+  for (const std::string& group : options.groups) {
+    const size_t equals = group.find('=');
+    if (equals == 0 || equals == std::string::npos || equals + 1 == group.size()) {
+      return UsageError("--group takes NAME=PATTERN, not '" + group + "'");
+    }
+    rules.groups.push_back({group.substr(0, equals), group.substr(equals + 1)});
+  }
+  return rules;
+}
+
+Answer Describe(const DiffOptions& options, const DeltaSummary& summary, const StageTimers& timers) {
+  const Manifest& manifest = summary.manifest;
+  const uint64_t total = summary.payload_bytes + summary.manifest_bytes;
+  const double bits = manifest.change_count == 0
+                          ? 0
+                          : 8.0 * static_cast<double>(summary.payload_bytes) / static_cast<double>(manifest.change_count);
+  Answer answer;
+  answer.fields = {{"delta", options.out},
+                   {"codec", FindCodec(manifest.codec)->name()},
+                   {"owners", manifest.owners.size()},
+                   {"model_bytes", manifest.total_bytes},
+                   {"changed_elements", manifest.change_count},
+                   {"payload_bytes", summary.payload_bytes},
+                   {"manifest_bytes", summary.manifest_bytes},
+                   {"bits_per_change", bits},
+                   {"base", ToText(manifest.base)},
+                   {"target", ToText(manifest.target)},
+                   {"timings", TimingsOf(timers)}};
+  answer.text = fmt::format("{}: {} for {} of weights, {} elements changed, {:.2f} bits a change, {}\n", options.out,
+                            HumanBytes(static_cast<double>(total)), HumanBytes(static_cast<double>(manifest.total_bytes)),
+                            manifest.change_count, bits, HumanSeconds(timers.TotalSeconds()));
+  return answer;
+}
+
+Result<Answer> DiffToMiles(Session& session, const DiffOptions& options, const Checkpoint& old_checkpoint,
+                           const Checkpoint& new_checkpoint) {
+  const Stage stage(&session.timers(), "diff + encode + write");
+  if (old_checkpoint.layout().digest() != new_checkpoint.layout().digest()) {
+    return RefusedError(DescribeDifference(old_checkpoint.layout(), "OLD", new_checkpoint.layout(), "NEW"));
+  }
+  MilesWriteOptions write;
+  write.owner_count = options.owner_count;
+  write.threads = session.runtime().threads;
+  XORBIT_ASSIGN_OR_RETURN(const MilesWriteReport report,
+                          WriteMilesFolder(*session.runtime().file_ops, options.out, old_checkpoint.layout(),
+                                           old_checkpoint.all_tensor_bytes(), new_checkpoint.all_tensor_bytes(), write));
+  Answer answer;
+  answer.fields = {{"delta", options.out},
+                   {"format", "miles"},
+                   {"payload_bytes", report.total_file_bytes},
+                   {"changed_tensors", report.changed_tensor_count}};
+  answer.text = fmt::format("{}: {} in the Miles format, {} tensors changed\n", options.out,
+                            HumanBytes(static_cast<double>(report.total_file_bytes)), report.changed_tensor_count);
+  return answer;
+}
+
+Result<Answer> RunDiff(Session& session, const DiffOptions& options) {
+  XORBIT_ASSIGN_OR_RETURN(const Checkpoint old_checkpoint, Checkpoint::Open(options.old_path));
+  XORBIT_ASSIGN_OR_RETURN(const Checkpoint new_checkpoint, Checkpoint::Open(options.new_path));
+  if (options.format == "miles") return DiffToMiles(session, options, old_checkpoint, new_checkpoint);
+  DeltaOptions delta;
+  XORBIT_ASSIGN_OR_RETURN(delta.codec, options.codec.Find());
+  XORBIT_ASSIGN_OR_RETURN(delta.split, ParseSplit(options.split));
+  XORBIT_ASSIGN_OR_RETURN(delta.rules, RulesOf(options));
+  delta.owner_count = options.owner_count;
+  delta.encode.zstd_level = options.codec.zstd_level;
+  XORBIT_ASSIGN_OR_RETURN(const DeltaSummary summary,
+                          MakeDelta(session.runtime(), old_checkpoint, new_checkpoint, options.out, delta));
+  return Describe(options, summary, session.timers());
+}
+
+}  // namespace
+
+void AddDiffCommand(CLI::App& app, Invocation* invocation) {
+  auto options = std::make_shared<DiffOptions>();
+  CLI::App* command = AddCommand(app, invocation, "diff", "Write the delta from one checkpoint to another",
+                                 [options](Session& session) { return RunDiff(session, *options); });
+  command->add_option("OLD", options->old_path, "Checkpoint to start from: a .safetensors file or a folder of them")
+      ->required();
+  command->add_option("NEW", options->new_path, "Checkpoint to arrive at, of the same layout")->required();
+  command->add_option("-o,--out", options->out, "Delta folder to write; must not exist")->required();
+  command->add_option("--format", options->format, "xorbit (default), or miles for a weight_vNNNNNN folder")
+      ->check(CLI::IsMember({"xorbit", "miles"}));
+  command->add_option("--owners", options->owner_count, "Split the work, and the payload, over this many owners")
+      ->check(CLI::Range(1U, 1U << 16));
+  command->add_option("--split", options->split, "How owners split: whole tensors, range (FSDP) or column (TP)")
+      ->check(CLI::IsMember({"whole", "range", "column"}));
+  command->add_option("--group", options->groups, "NAME=PATTERN: tensors that a receiver has or lacks together");
+  command->add_option("--frozen", options->frozen, "PATTERN: tensors that no update may touch");
+  AddCodecOptions(command, &options->codec);
+}
+
+}  // namespace xorbit

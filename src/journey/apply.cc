@@ -1,0 +1,109 @@
+// delta -> open + verify -> plan -> pre-flight into a journal or a copy -> | stored |.
+#include "journey/journey.h"
+#include "journey/patch_plan.h"
+#include "receive/checkpoint_copy.h"
+#include "receive/file_target.h"
+
+namespace xorbit {
+namespace {
+
+// Streams a plan's changes; success means that every one of them is known, proven and in the sink.
+Result<uint64_t> Fill(const Runtime& runtime, const PatchPlan& plan, const Checkpoint& checkpoint, PatchSink* sink) {
+  const Stage stage(runtime.timers, "pre-flight");
+  if (runtime.progress != nullptr) runtime.progress->Begin("pre-flight", checkpoint.layout().total_bytes());
+  return plan.stream(checkpoint, sink);
+}
+
+// Plans one step and makes it in place; does nothing if the checkpoint is there. `make_plan` maps a checkpoint to a plan.
+template <typename MakePlan>
+Status StepInPlace(const Runtime& runtime, FileTarget* target, const fs::path& path, MakePlan&& make_plan,
+                   ApplySummary* summary) {
+  XORBIT_ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Open(path));
+  XORBIT_ASSIGN_OR_RETURN(const std::optional<PatchPlan> plan, make_plan(checkpoint));
+  if (!plan) return {};
+  XORBIT_ASSIGN_OR_RETURN(std::unique_ptr<JournalWriter> journal, target->Begin(TargetFilesOf(checkpoint), plan->identity));
+  XORBIT_ASSIGN_OR_RETURN(const uint64_t change_count, Fill(runtime, *plan, checkpoint, journal.get()));
+  // Fence: from here on the journal can finish or undo the change, whatever happens.
+  const Stage stage(runtime.timers, "store");
+  XORBIT_RETURN_IF_ERROR(target->Commit(std::move(journal)));
+  summary->change_count += change_count;
+  summary->applied_count += plan->delta_count;
+  summary->digest = plan->digest;
+  return {};
+}
+
+StateDigest ScanFile(const Runtime& runtime, const Checkpoint& checkpoint) {
+  const Stage stage(runtime.timers, "scan");
+  return runtime.backend->Scan(checkpoint.layout(), checkpoint.all_tensor_bytes(), ScanScope::kAll, runtime.threads);
+}
+
+}  // namespace
+
+Result<ApplySummary> ApplyInPlace(const Runtime& runtime, const fs::path& path, const std::vector<fs::path>& folders,
+                                  Direction direction) {
+  XORBIT_ASSIGN_OR_RETURN(FileTarget target, FileTarget::Open(*runtime.file_ops, path));
+  XORBIT_ASSIGN_OR_RETURN(const auto recovered, target.Recover(RecoveryDirection::kRedo));
+  ApplySummary summary;
+  summary.recovered = !recovered.empty();
+  XORBIT_ASSIGN_OR_RETURN(const bool is_miles, IsMilesChain(folders));
+  if (is_miles) {
+    for (const fs::path& folder : folders) {
+      const auto plan = [&](const Checkpoint& checkpoint) { return PlanMiles(runtime, checkpoint, folder, direction); };
+      XORBIT_RETURN_IF_ERROR(StepInPlace(runtime, &target, path, plan, &summary));
+    }
+    XORBIT_ASSIGN_OR_RETURN(const Checkpoint result, Checkpoint::Open(path));
+    summary.digest = ScanFile(runtime, result);
+  } else {
+    XORBIT_ASSIGN_OR_RETURN(std::vector<Delta> chain, OpenChain(runtime, folders));
+    const auto plan = [&](const Checkpoint& checkpoint) { return PlanChain(runtime, checkpoint, std::move(chain), direction); };
+    XORBIT_RETURN_IF_ERROR(StepInPlace(runtime, &target, path, plan, &summary));
+  }
+  summary.already_there = summary.applied_count == 0;
+  return summary;
+}
+
+Result<ApplySummary> ApplyToCopy(const Runtime& runtime, const fs::path& path, const std::vector<fs::path>& folders,
+                                 const fs::path& out, Direction direction) {
+  XORBIT_ASSIGN_OR_RETURN(const bool interrupted, IsInterrupted(path));
+  if (interrupted) {
+    return RefusedError("'" + path.string() +
+                        "' was interrupted while it was changed; finish or undo that first with --in-place");
+  }
+  XORBIT_ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Open(path));
+  XORBIT_ASSIGN_OR_RETURN(const bool is_miles, IsMilesChain(folders));
+  if (is_miles && folders.size() > 1) {
+    return UnsupportedError(
+        "weight_v folders can be applied to a copy one at a time only; apply the next ones to it --in-place");
+  }
+  std::optional<PatchPlan> plan;
+  if (is_miles) {
+    XORBIT_ASSIGN_OR_RETURN(plan, PlanMiles(runtime, checkpoint, folders.front(), direction));
+  } else {
+    XORBIT_ASSIGN_OR_RETURN(std::vector<Delta> chain, OpenChain(runtime, folders));
+    XORBIT_ASSIGN_OR_RETURN(plan, PlanChain(runtime, checkpoint, std::move(chain), direction));
+  }
+  std::unique_ptr<CheckpointCopy> copy;
+  {
+    const Stage stage(runtime.timers, "copy");
+    XORBIT_ASSIGN_OR_RETURN(copy, CheckpointCopy::Make(*runtime.file_ops, checkpoint, out));
+  }
+  ApplySummary summary;
+  summary.already_there = !plan.has_value();
+  if (plan) {
+    XORBIT_ASSIGN_OR_RETURN(summary.change_count, Fill(runtime, *plan, checkpoint, copy.get()));
+    summary.applied_count = plan->delta_count;
+    summary.digest = plan->digest;
+  }
+  // Fence: the copy is the target state; all that it lacks is its name.
+  const Stage stage(runtime.timers, "store");
+  XORBIT_RETURN_IF_ERROR(copy->Publish());
+  return summary;
+}
+
+Result<bool> RollBack(const Runtime& runtime, const fs::path& path) {
+  XORBIT_ASSIGN_OR_RETURN(FileTarget target, FileTarget::Open(*runtime.file_ops, path));
+  XORBIT_ASSIGN_OR_RETURN(const auto recovered, target.Recover(RecoveryDirection::kUndo));
+  return !recovered.empty();
+}
+
+}  // namespace xorbit

@@ -1,0 +1,29 @@
+// Opened deltas, decoded into any segment one asks for: the bridge from payloads to folds and patches.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "codec/decoded_source.h"
+#include "journey/journey.h"
+
+namespace xorbit {
+
+// Decoders of all segments of a chain of deltas. The deltas must outlive it. Safe to share between threads.
+class DecodedChain {
+ public:
+  // kCorrupt, naming the owner's file, if a segment does not hold together.
+  static Result<DecodedChain> Open(const Runtime& runtime, const std::vector<Delta>& chain);
+
+  // Everything that the chain changes within `target`, as one source. tensor_bytes as in DecodedSource.
+  std::unique_ptr<DecodedSource> Into(const SegmentMap& target, ValueSide side, std::span<const ConstBytes> tensor_bytes) const;
+
+ private:
+  struct Entry {
+    const SegmentMap* map;
+    std::unique_ptr<SegmentDecoder> decoder;
+  };
+  std::vector<Entry> entries_;
+};
+
+}  // namespace xorbit

@@ -1,0 +1,53 @@
+#include "journey/delta_report.h"
+
+#include <mutex>
+
+#include "base/parallel.h"
+
+namespace xorbit {
+namespace {
+
+// Adds one segment's changes; bytes are shared out evenly over the segment's changes.
+Status AddSegment(const PayloadSegment& segment, const SegmentDecoder& decoder, int threads,
+                  std::vector<TensorReport>* tensors) {
+  const uint64_t changes = segment.view.change_count;
+  const double bytes_per_change =
+      changes == 0 ? 0 : static_cast<double>(segment.view.body.size()) / static_cast<double>(changes);
+  std::mutex mutex;  // guards *tensors
+  return ParallelFor(threads, decoder.record_count(), [&](uint64_t index) -> Status {
+    DecodedRecord record;
+    XORBIT_RETURN_IF_ERROR(decoder.Decode(index, &record));
+    const uint64_t first = decoder.info(index).first;
+    std::vector<std::pair<uint32_t, uint64_t>> counts;  // tensor, changes
+    Run run;
+    for (uint64_t i = 0; i < record.count; ++i) {
+      const uint64_t element = first + record.offsets[i];
+      if (element - run.segment_element >= run.element_count) run = RunAt(segment.map, element);
+      if (counts.empty() || counts.back().first != run.tensor_index) counts.emplace_back(run.tensor_index, 0);
+      ++counts.back().second;
+    }
+    const std::lock_guard lock(mutex);
+    for (const auto& [tensor_index, count] : counts) {
+      (*tensors)[tensor_index].change_count += count;
+      (*tensors)[tensor_index].body_bytes += static_cast<double>(count) * bytes_per_change;
+    }
+    return {};
+  });
+}
+
+}  // namespace
+
+Result<std::vector<TensorReport>> ReportTensors(const Runtime& runtime, const Delta& delta) {
+  std::vector<TensorReport> tensors;
+  for (uint32_t i = 0; i < delta.layout.tensors().size(); ++i)
+    tensors.push_back({i, delta.layout.tensors()[i].unit_count(), 0, 0});
+  for (const PayloadView& payload : delta.payloads) {
+    for (const PayloadSegment& segment : payload.segments) {
+      XORBIT_ASSIGN_OR_RETURN(const auto decoder, runtime.backend->Open(payload, segment, runtime.threads));
+      XORBIT_RETURN_IF_ERROR(AddSegment(segment, *decoder, runtime.threads, &tensors));
+    }
+  }
+  return tensors;
+}
+
+}  // namespace xorbit

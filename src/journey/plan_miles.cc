@@ -1,0 +1,74 @@
+// A weight_vNNNNNN folder -> every tensor's checksum verified -> patches.
+#include "interchange/miles_delta.h"
+#include "journey/patch_plan.h"
+
+namespace xorbit {
+namespace {
+
+Result<uint64_t> StreamMiles(const Checkpoint& checkpoint, const MilesDelta& delta, Progress* progress, PatchSink* sink) {
+  uint64_t change_count = 0;
+  WindowChanges scratch;
+  for (size_t i = 0; i < delta.entries().size(); ++i) {
+    const uint32_t tensor_index = delta.entries()[i].tensor_index;
+    const TensorLocation& location = checkpoint.locations()[tensor_index];
+    const ConstBytes live = checkpoint.tensor_bytes(tensor_index);
+    XORBIT_RETURN_IF_ERROR(delta.ForEachChange(i, live, &scratch, [&](const TensorChanges& changes) {
+      change_count += changes.window->count;
+      return sink->Add({.file_index = location.file_index,
+                        .unit_bytes = changes.unit_bytes,
+                        .file_offset = location.offset_bytes + changes.first_element * changes.unit_bytes,
+                        .count = changes.window->count,
+                        .positions = changes.window->positions.data(),
+                        .olds = changes.window->olds.data(),
+                        .xors = changes.window->xors.data()});
+    }));
+    if (progress != nullptr) progress->done += live.size();
+  }
+  return change_count;
+}
+
+Status Refuse(const fs::path& folder, const MilesVerdict& verdict) {
+  const bool mixed = verdict.state == MilesState::kInterrupted;
+  return RefusedError(
+      "'" + folder.string() + "' does not fit the checkpoint: tensor '" + verdict.tensor_name + "' " +
+      (mixed ? "holds the new version already while others do not; another tool was interrupted, restore the checkpoint"
+             : "would not get the checksum of the new version; the checkpoint is not this delta's base"));
+}
+
+}  // namespace
+
+Result<bool> IsMilesChain(const std::vector<fs::path>& folders) {
+  size_t count = 0;
+  for (const fs::path& folder : folders) {
+    std::error_code ignored;
+    const bool ours = fs::exists(folder / "manifest.json", ignored);
+    if (!ours && fs::exists(folder / "model.safetensors.index.json", ignored)) ++count;
+  }
+  if (count != 0 && count != folders.size()) return UsageError("a chain must be all xorbit deltas or all weight_v folders");
+  return count != 0;
+}
+
+Result<std::optional<PatchPlan>> PlanMiles(const Runtime& runtime, const Checkpoint& checkpoint, const fs::path& folder,
+                                           Direction direction) {
+  if (direction == Direction::kInverse) {
+    return UnsupportedError(
+        "weight_v folders hold no checksums of their base and cannot be undone; only an interrupted apply can");
+  }
+  XORBIT_ASSIGN_OR_RETURN(MilesDelta opened, MilesDelta::Open(folder, checkpoint.layout()));
+  const auto delta = std::make_shared<const MilesDelta>(std::move(opened));
+  const Stage stage(runtime.timers, "pre-flight");
+  XORBIT_ASSIGN_OR_RETURN(const MilesVerdict verdict, delta->VerifyAgainst(checkpoint.all_tensor_bytes(), runtime.threads));
+  if (verdict.state == MilesState::kTarget) return std::optional<PatchPlan>();
+  if (verdict.state != MilesState::kBase) return Refuse(folder, verdict);
+  Sha256 identity;
+  for (const MilesEntry& entry : delta->entries()) identity.Update(AsBytes(entry.checksum));
+  PatchPlan plan;
+  plan.delta_count = 1;
+  plan.identity = {identity.Finish(), std::nullopt};
+  plan.stream = [&runtime, delta](const Checkpoint& target, PatchSink* sink) {
+    return StreamMiles(target, *delta, runtime.progress, sink);
+  };
+  return std::optional<PatchPlan>(std::move(plan));
+}
+
+}  // namespace xorbit

@@ -1,0 +1,264 @@
+"""The program as a user meets it: every command, its exit codes and answers, kill -9, and the real run where it is at hand.
+
+usage: command_line_test.py XORBIT (with unittest's options after it)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+XORBIT = ""
+KILLS = int(os.environ.get("XORBIT_TEST_KILLS", "40"))
+
+
+def run(*arguments: object, expect: int = 0) -> subprocess.CompletedProcess[str]:
+    """Runs xorbit and checks its exit code; errors are one line on standard error."""
+    result = subprocess.run([XORBIT, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=300)
+    if result.returncode != expect:
+        raise AssertionError(f"{arguments}: exit {result.returncode}, not {expect}\n{result.stdout}{result.stderr}")
+    if result.returncode in (2, 3) or result.stderr:
+        lines = result.stderr.strip().splitlines()
+        if len(lines) != 1 or not lines[0].startswith("xorbit: "):
+            raise AssertionError(f"{arguments}: not a one-line error: {result.stderr!r}")
+    return result
+
+
+def answer(*arguments: object, expect: int = 0) -> dict:
+    return json.loads(run(*arguments, "--json", expect=expect).stdout)
+
+
+def digest(path: Path) -> str:
+    """SHA-256 over the weights of a checkpoint folder or file."""
+    files = sorted(path.glob("*.safetensors")) if path.is_dir() else [path]
+    sha = hashlib.sha256()
+    for file in files:
+        sha.update(file.read_bytes())
+    return sha.hexdigest()
+
+
+def unpack_rl_run(target: Path) -> list[Path] | None:
+    """The five checkpoints of the real run, or None where XORBIT_TEST_DATA does not name them."""
+    data = os.environ.get("XORBIT_TEST_DATA")
+    if not data or not (Path(data) / "rl-run" / "unpack.py").exists():
+        return None
+    subprocess.run([sys.executable, str(Path(data) / "rl-run" / "unpack.py"), str(target)], check=True)
+    return sorted(target.glob("step_*"))
+
+
+class CommandLineTest(unittest.TestCase):
+    """On the toy model's run, 10 MB a checkpoint."""
+
+    folder: Path
+    steps: list[Path]
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.folder = Path(tempfile.mkdtemp(prefix="xorbit-cli-"))
+        work = cls.folder / "demo"
+        shown = answer("demo", "--megabytes", 30, "--work", work)
+        assert len(shown["proofs"]) == 4, shown
+        cls.steps = sorted(work.glob("step_*"))
+
+    @classmethod
+    def tearDownClass(cls) -> None:
+        shutil.rmtree(cls.folder)
+
+    def setUp(self) -> None:
+        self.work = Path(tempfile.mkdtemp(dir=self.folder))
+
+    def test_diff_apply_verify_and_back(self) -> None:
+        delta = self.work / "delta"
+        made = answer("diff", self.steps[0], self.steps[1], "-o", delta)
+        self.assertGreater(made["changed_elements"], 0)
+        copy = self.work / "copy"
+        run("apply", self.steps[0], delta, "-o", copy)
+        self.assertEqual(digest(copy), digest(self.steps[1]))
+        self.assertTrue((copy / "config.json").exists())
+        self.assertEqual(run("verify", copy, delta).stdout, "target\n")
+        self.assertEqual(run("verify", self.steps[0], delta).stdout, "base\n")
+        self.assertEqual(run("verify", self.steps[3], delta, expect=1).stdout, "neither\n")
+        run("apply", copy, delta, "--in-place", "--undo")
+        self.assertEqual(digest(copy), digest(self.steps[0]))
+        run("apply", copy, delta, "--in-place")
+        self.assertEqual(digest(copy), digest(self.steps[1]))
+        self.assertTrue(answer("apply", copy, delta, "--in-place")["already_there"])
+
+    def test_single_file_checkpoints(self) -> None:
+        old = self.steps[0] / "model.safetensors"
+        run("diff", old, self.steps[1] / "model.safetensors", "-o", self.work / "delta")
+        run("apply", old, self.work / "delta", "-o", self.work / "new.safetensors")
+        self.assertEqual((self.work / "new.safetensors").read_bytes(), (self.steps[1] / "model.safetensors").read_bytes())
+        self.assertEqual(sorted(p.name for p in self.work.iterdir()), ["delta", "new.safetensors"])
+
+    def test_every_codec_and_split(self) -> None:
+        for i, codec in enumerate(["sparse", "snappy", "lz4", "snappy+zstd", "lz4+zstd", "zstd"]):
+            delta = self.work / f"delta-{codec}"
+            split = ["whole", "range", "column"][i % 3]
+            run("diff", self.steps[0], self.steps[1], "-o", delta, "--codec", codec, "--owners", i + 1, "--split", split)
+            shown = answer("inspect", delta)
+            self.assertEqual(shown["codec"], codec)
+            self.assertEqual(len(shown["owners"]), i + 1)
+            self.assertEqual(sum(t["changed_elements"] for t in shown["tensors"]), shown["changed_elements"])
+            run("apply", self.steps[0], delta, "-o", self.work / f"copy-{codec}")
+            self.assertEqual(digest(self.work / f"copy-{codec}"), digest(self.steps[1]))
+
+    def test_same_bytes_whatever_threads_and_cpu(self) -> None:
+        contents = set()
+        for arguments in (["--threads", 1], ["--threads", 5], ["--cpu", "portable"]):
+            delta = self.work / f"delta-{arguments[1]}"
+            run("diff", self.steps[1], self.steps[2], "-o", delta, *arguments)
+            contents.add(tuple((p.name, p.read_bytes()) for p in sorted(delta.rglob("*")) if p.is_file()))
+        self.assertEqual(len(contents), 1)
+
+    def test_fold_equals_the_direct_diff(self) -> None:
+        chain = []
+        for i in range(1, 5):
+            chain.append(self.work / f"delta-{i}")
+            run("diff", self.steps[i - 1], self.steps[i], "-o", chain[-1])
+        run("fold", *chain, "-o", self.work / "folded", "--checkpoint", self.steps[0])
+        run("diff", self.steps[0], self.steps[4], "-o", self.work / "direct")
+        for name in ("folded", "direct"):
+            self.assertTrue((self.work / name / "manifest.json").exists())
+        for path in (self.work / "direct").rglob("*"):
+            if path.is_file():
+                twin = self.work / "folded" / path.relative_to(self.work / "direct")
+                self.assertEqual(path.read_bytes(), twin.read_bytes(), path)
+        copy = self.work / "copy"
+        run("apply", self.steps[0], *chain[:2], "-o", copy)
+        self.assertEqual(run("verify", copy, *chain).stdout, "after delta 2 of 4\n")
+        run("apply", copy, *chain, "--in-place")
+        self.assertEqual(digest(copy), digest(self.steps[4]))
+
+    def test_miles_folders_both_ways(self) -> None:
+        delta = self.work / "weight_v000001"
+        run("diff", self.steps[0], self.steps[1], "-o", delta, "--format", "miles")
+        run("apply", self.steps[0], delta, "-o", self.work / "copy")
+        self.assertEqual(digest(self.work / "copy"), digest(self.steps[1]))
+        run("apply", self.steps[2], delta, "-o", self.work / "never", expect=1)
+        self.assertFalse((self.work / "never").exists())
+
+    def test_stats_and_bench_answer(self) -> None:
+        stats = answer("stats", self.steps[0], self.steps[1])
+        self.assertEqual({c["codec"] for c in stats["codecs"]}, {"sparse", "snappy", "lz4", "snappy+zstd", "lz4+zstd", "zstd"})
+        run("stats", self.steps[0], self.steps[1])
+        bench = answer("bench", "--gigabytes", 0.01, "--rounds", 1, "--workload", "reference-bit", "bf16-1")
+        for workload in bench["workloads"]:
+            self.assertEqual(len({row["result_digest"] for row in workload["rows"]}), 1)
+
+    def test_errors_are_one_line_with_the_right_exit_code(self) -> None:
+        delta = self.work / "delta"
+        run("diff", self.steps[0], self.steps[1], "-o", delta)
+        run("diff", self.steps[0], self.steps[1], "-o", delta, expect=1)  # never over an existing delta
+        run("diff", self.steps[0], self.work / "nothing", "-o", self.work / "x", expect=3)
+        run("apply", self.steps[0], self.work / "nothing", "-o", self.work / "x", expect=3)
+        run("apply", self.steps[2], delta, "-o", self.work / "x", expect=1)
+        run("apply", self.steps[0], delta, expect=2)
+        run("apply", self.steps[0], "-o", self.work / "x", expect=2)
+        run("diff", self.steps[0], self.steps[1], "-o", self.work / "x", "--codec", "gzip", expect=2)
+        run("no-such-command", expect=2)
+        self.assertEqual(sorted(p.name for p in self.work.iterdir()), ["delta"])
+        for command in ("diff", "apply", "verify", "inspect", "fold", "stats", "bench", "demo"):
+            self.assertIn("--json", run(command, "--help").stdout)
+
+    def test_a_flipped_byte_anywhere_is_refused(self) -> None:
+        delta = self.work / "delta"
+        run("diff", self.steps[0], self.steps[1], "-o", delta)
+        before = digest(self.steps[0])
+        for path in [p for p in delta.rglob("*") if p.is_file()]:
+            good = path.read_bytes()
+            for place in (0, len(good) // 3, len(good) // 2, len(good) - 2):
+                bad = bytearray(good)
+                bad[place] ^= 0x15
+                path.write_bytes(bytes(bad))
+                run("apply", self.steps[0], delta, "-o", self.work / "never", expect=1)
+                self.assertFalse((self.work / "never").exists())
+            path.write_bytes(good[: len(good) // 2])
+            run("apply", self.steps[0], delta, "--in-place", expect=1)
+            path.write_bytes(good)
+        self.assertEqual(digest(self.steps[0]), before)
+
+    def test_a_second_process_is_refused_while_one_applies(self) -> None:
+        delta = self.work / "delta"
+        run("diff", self.steps[0], self.steps[1], "-o", delta)
+        copy = self.work / "copy"
+        shutil.copytree(self.steps[0], copy)
+        import fcntl
+
+        (copy / ".xorbit").mkdir(exist_ok=True)
+        with open(copy / ".xorbit" / "lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            run("apply", copy, delta, "--in-place", expect=1)
+        run("apply", copy, delta, "--in-place")
+
+    def test_killed_at_any_moment_the_next_run_finishes_or_undoes(self) -> None:
+        seed = int(os.environ.get("XORBIT_TEST_SEED", str(time.time_ns() % 100000)))
+        print(f"kill test: seed {seed}, {KILLS} kills", file=sys.stderr)
+        chooser = random.Random(seed)
+        delta = self.work / "delta"
+        run("diff", self.steps[0], self.steps[1], "-o", delta)
+        copy = self.work / "copy"
+        shutil.copytree(self.steps[0], copy)
+        digests = {digest(self.steps[0]): "base", digest(self.steps[1]): "target"}
+        start = time.monotonic()
+        run("apply", copy, delta, "--in-place")
+        usual = time.monotonic() - start
+        interrupted = 0
+        for kill in range(KILLS):
+            undo = [] if run("verify", copy, delta).stdout == "base\n" else ["--undo"]
+            process = subprocess.Popen(
+                [XORBIT, "apply", str(copy), str(delta), "--in-place", *undo], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            )
+            time.sleep(chooser.random() * usual * 1.2)
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            state = subprocess.run([XORBIT, "verify", str(copy), str(delta)], capture_output=True, text=True, check=False)
+            said = state.stdout.strip()
+            self.assertIn(said, ("base", "target", "interrupted"), f"kill {kill}")
+            if said == "interrupted":
+                interrupted += 1
+                self.assertEqual(state.returncode, 1)
+                run("apply", copy, *([] if kill % 2 else [delta]), "--in-place", *(["--undo"] if kill % 2 else []))
+            else:
+                self.assertEqual(digests[digest(copy)], said, f"kill {kill}: verify does not tell the truth")
+            self.assertIn(digest(copy), digests, f"kill {kill}: neither base nor target")
+        print(f"kill test: {interrupted} of {KILLS} interrupted between seal and end", file=sys.stderr)
+
+
+class RealRunTest(unittest.TestCase):
+    """Sizes and equality on five checkpoints of a real RL run."""
+
+    def setUp(self) -> None:
+        self.work = Path(tempfile.mkdtemp(prefix="xorbit-rl-"))
+        self.addCleanup(shutil.rmtree, self.work)
+        steps = unpack_rl_run(self.work)
+        if steps is None:
+            self.skipTest("XORBIT_TEST_DATA does not name the real run")
+        self.steps = steps
+
+    def test_sizes_and_round_trips(self) -> None:
+        bounds = {1: (10.2, 266_600), 4: (11.3, 142_500)}
+        for i in range(1, 5):
+            delta = self.work / f"delta-{i}"
+            made = answer("diff", self.steps[i - 1], self.steps[i], "-o", delta)
+            if i in bounds:
+                bits, miles_bytes = bounds[i]
+                self.assertLessEqual(made["bits_per_change"], bits)
+                self.assertLessEqual(made["payload_bytes"] + made["manifest_bytes"], 0.53 * miles_bytes)
+            run("apply", self.steps[i - 1], delta, "-o", self.work / f"copy-{i}")
+            self.assertEqual(digest(self.work / f"copy-{i}"), digest(self.steps[i]))
+
+
+if __name__ == "__main__":
+    XORBIT = str(Path(sys.argv.pop(1)).resolve())
+    unittest.main()

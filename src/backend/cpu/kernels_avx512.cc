@@ -191,7 +191,12 @@ XORBIT_AVX512 uint64_t Sum(const uint8_t* bytes, uint64_t byte_count) {
     for (uint32_t i = 0; i < 4; ++i) sums[i] = _mm512_add_epi64(sums[i], _mm512_loadu_si512(bytes + at + size_t{i} * 64));
   }
   const __m512i all = _mm512_add_epi64(_mm512_add_epi64(sums[0], sums[1]), _mm512_add_epi64(sums[2], sums[3]));
-  return static_cast<uint64_t>(_mm512_reduce_add_epi64(all)) + kPortableKernels.sum(bytes + at, byte_count - at);
+  // Not _mm512_reduce_add_epi64: GCC 12 writes it as an addition of signed numbers, which must not overflow.
+  alignas(64) uint64_t lanes[8];
+  _mm512_store_si512(lanes, all);
+  uint64_t sum = kPortableKernels.sum(bytes + at, byte_count - at);
+  for (const uint64_t lane : lanes) sum += lane;
+  return sum;
 }
 
 }  // namespace

@@ -57,8 +57,9 @@ def main() -> int:
     parser.add_argument("out", type=Path)
     parser.add_argument("--threads", default="1")
     parser.add_argument("--cpu", default="")
-    parser.add_argument("bench", nargs="*", help="arguments of xorbit bench, after --")
-    options = parser.parse_args()
+    end = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
+    options = parser.parse_args(sys.argv[1:end])
+    bench_arguments = sys.argv[end + 1 :]
     new_file = not options.out.exists()
     with options.out.open("a", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS)
@@ -66,7 +67,7 @@ def main() -> int:
             writer.writeheader()
         for threads in options.threads.split(","):
             for cpu in options.cpu.split(","):
-                command = [str(options.xorbit.resolve()), "bench", "--json", "--threads", threads, *options.bench]
+                command = [str(options.xorbit.resolve()), "bench", "--json", "--threads", threads, *bench_arguments]
                 answer = json.loads(subprocess.run([*command, *(["--cpu", cpu] if cpu else [])], check=True, capture_output=True).stdout)
                 writer.writerows(rows_of(answer))
                 file.flush()

@@ -33,7 +33,9 @@ TEST(TextTest, QuotedShortensLongText) {
   const std::string quoted = Quoted(std::string(1'000'000, 'x'));
   EXPECT_LT(quoted.size(), 140);
   EXPECT_TRUE(quoted.ends_with("x...'"));
-  EXPECT_TRUE(IsValidUtf8(Quoted(std::string(119, 'x') + "\xf0\x9f\x98\x80\xf0\x9f\x98\x80")));
+  std::string cut_inside_character(119, 'x');
+  cut_inside_character += "\xf0\x9f\x98\x80\xf0\x9f\x98\x80";
+  EXPECT_TRUE(IsValidUtf8(Quoted(cut_inside_character)));
 }
 
 }  // namespace

@@ -57,7 +57,7 @@ def unpack_rl_run(target: Path) -> list[Path] | None:
 
 
 class CommandLineTest(unittest.TestCase):
-    """On the toy model's run, 10 MB a checkpoint."""
+    """On the toy model's run, 30 MB a checkpoint."""
 
     folder: Path
     steps: list[Path]
@@ -145,6 +145,15 @@ class CommandLineTest(unittest.TestCase):
         run("diff", self.steps[0], self.steps[1], "-o", delta, "--format", "miles")
         run("apply", self.steps[0], delta, "-o", self.work / "copy")
         self.assertEqual(digest(self.work / "copy"), digest(self.steps[1]))
+        ours = self.work / "delta"
+        target = answer("diff", self.steps[0], self.steps[1], "-o", ours)["target"]
+        self.assertEqual(answer("apply", self.steps[0], delta, "-o", self.work / "again")["digest"], target)
+        shutil.copytree(self.steps[0], self.work / "live")
+        self.assertEqual(answer("apply", self.work / "live", delta, "--in-place")["digest"], target)
+        self.assertTrue(answer("apply", self.work / "live", delta, "--in-place")["already_there"])
+        run("apply", self.work / "live", delta, "--in-place", "--undo", expect=1)  # the format cannot go back
+        run("diff", self.steps[0], self.steps[1], "-o", self.work / "x", "--format", "miles", "--codec", "lz4", expect=2)
+        run("diff", self.steps[0], self.steps[1], "-o", self.work / "x", "--format", "miles", "--frozen", "*", expect=1)
         run("apply", self.steps[2], delta, "-o", self.work / "never", expect=1)
         self.assertFalse((self.work / "never").exists())
 

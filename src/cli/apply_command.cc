@@ -22,14 +22,14 @@ Answer Describe(const ApplyOptions& options, const ApplySummary& summary, const 
                    {"deltas", summary.applied_count},
                    {"already_there", summary.already_there},
                    {"recovered", summary.recovered},
-                   {"digest", summary.already_there ? "" : ToText(summary.digest)},
+                   {"digest", summary.digest ? Json(ToText(*summary.digest)) : Json()},
                    {"timings", TimingsOf(timers)}};
   if (summary.recovered) answer.text += fmt::format("{}: finished an interrupted apply first\n", result);
   if (summary.already_there) {
     answer.text += fmt::format("{}: already there, nothing to do\n", result);
   } else {
-    answer.text += fmt::format("{}: {} elements changed, state {}, {}\n", result, summary.change_count, ToText(summary.digest),
-                               HumanSeconds(timers.TotalSeconds()));
+    answer.text += fmt::format("{}: {} elements changed, state {}, {}\n", result, summary.change_count,
+                               summary.digest ? ToText(*summary.digest) : "unknown", HumanSeconds(timers.TotalSeconds()));
   }
   return answer;
 }

@@ -7,7 +7,7 @@
 
 #include "cli/command.h"
 #include "cli/demo_model.h"
-#include "interchange/miles_writer.h"
+#include "interchange/miles_index.h"
 #include "journey/update_report.h"
 
 namespace xorbit {
@@ -98,12 +98,8 @@ Status DiffSteps(Demo* demo) {
     row.change_count = update.change_count;
     row.element_count = update.element_count;
     row.entropy_bytes = update.entropy_bits / 8;
-    MilesWriteOptions miles;
-    miles.threads = demo->runtime->threads;
-    XORBIT_ASSIGN_OR_RETURN(
-        const MilesWriteReport report,
-        WriteMilesFolder(*demo->runtime->file_ops, demo->folder / fmt::format("weight_v{:06}", i), old_checkpoint.layout(),
-                         old_checkpoint.all_tensor_bytes(), new_checkpoint.all_tensor_bytes(), miles));
+    XORBIT_ASSIGN_OR_RETURN(const MilesWriteReport report, MakeMilesDelta(*demo->runtime, old_checkpoint, new_checkpoint,
+                                                                          demo->folder / MilesFolderName(i), {}, {}));
     row.miles_bytes = report.total_file_bytes;
     demo->deltas.push_back(delta);
     demo->rows.push_back(row);

@@ -2,7 +2,6 @@
 #include <fmt/core.h>
 
 #include "cli/command.h"
-#include "interchange/miles_writer.h"
 
 namespace xorbit {
 namespace {
@@ -56,18 +55,24 @@ Answer Describe(const DiffOptions& options, const DeltaSummary& summary, const S
   return answer;
 }
 
-Result<Answer> DiffToMiles(Session& session, const DiffOptions& options, const Checkpoint& old_checkpoint,
-                           const Checkpoint& new_checkpoint) {
-  const Stage stage(&session.timers(), "diff + encode + write");
-  if (old_checkpoint.layout().digest() != new_checkpoint.layout().digest()) {
-    return RefusedError(DescribeDifference(old_checkpoint.layout(), "OLD", new_checkpoint.layout(), "NEW"));
+// The options that a weight_v folder has no place for are refused rather than ignored.
+Status CheckMilesOptions(const DiffOptions& options) {
+  if (!options.codec.codec.empty() || options.codec.zstd_level != CodecOptions{}.zstd_level) {
+    return UsageError("--format miles has its own codec; leave out --codec and --zstd-level");
   }
+  if (!options.groups.empty() || options.split != DiffOptions{}.split) {
+    return UsageError("--format miles has neither presence groups nor affine owners; leave out --group and --split");
+  }
+  return {};
+}
+
+Result<Answer> DiffToMiles(Session& session, const DiffOptions& options, const Checkpoint& old_checkpoint,
+                           const Checkpoint& new_checkpoint, const LayoutRules& rules) {
+  XORBIT_RETURN_IF_ERROR(CheckMilesOptions(options));
   MilesWriteOptions write;
   write.owner_count = options.owner_count;
-  write.threads = session.runtime().threads;
   XORBIT_ASSIGN_OR_RETURN(const MilesWriteReport report,
-                          WriteMilesFolder(*session.runtime().file_ops, options.out, old_checkpoint.layout(),
-                                           old_checkpoint.all_tensor_bytes(), new_checkpoint.all_tensor_bytes(), write));
+                          MakeMilesDelta(session.runtime(), old_checkpoint, new_checkpoint, options.out, rules, write));
   Answer answer;
   answer.fields = {{"delta", options.out},
                    {"format", "miles"},
@@ -81,11 +86,12 @@ Result<Answer> DiffToMiles(Session& session, const DiffOptions& options, const C
 Result<Answer> RunDiff(Session& session, const DiffOptions& options) {
   XORBIT_ASSIGN_OR_RETURN(const Checkpoint old_checkpoint, Checkpoint::Open(options.old_path));
   XORBIT_ASSIGN_OR_RETURN(const Checkpoint new_checkpoint, Checkpoint::Open(options.new_path));
-  if (options.format == "miles") return DiffToMiles(session, options, old_checkpoint, new_checkpoint);
+  XORBIT_ASSIGN_OR_RETURN(const LayoutRules rules, RulesOf(options));
+  if (options.format == "miles") return DiffToMiles(session, options, old_checkpoint, new_checkpoint, rules);
   DeltaOptions delta;
+  delta.rules = rules;
   XORBIT_ASSIGN_OR_RETURN(delta.codec, options.codec.Find());
   XORBIT_ASSIGN_OR_RETURN(delta.split, ParseSplit(options.split));
-  XORBIT_ASSIGN_OR_RETURN(delta.rules, RulesOf(options));
   delta.owner_count = options.owner_count;
   delta.encode.zstd_level = options.codec.zstd_level;
   XORBIT_ASSIGN_OR_RETURN(const DeltaSummary summary,

@@ -14,6 +14,12 @@ Result<uint64_t> Fill(const Runtime& runtime, const PatchPlan& plan, const Check
   return plan.stream(checkpoint, sink);
 }
 
+// The checkpoint's files as they are now; its maps show what was stored through them.
+StateDigest ScanFiles(const Runtime& runtime, const Checkpoint& checkpoint) {
+  const Stage stage(runtime.timers, "scan");
+  return runtime.backend->Scan(checkpoint.layout(), checkpoint.all_tensor_bytes(), ScanScope::kAll, runtime.threads);
+}
+
 // Plans one step and makes it in place; does nothing if the checkpoint is there. `make_plan` maps a checkpoint to a plan.
 template <typename MakePlan>
 Status StepInPlace(const Runtime& runtime, FileTarget* target, const fs::path& path, MakePlan&& make_plan,
@@ -24,17 +30,14 @@ Status StepInPlace(const Runtime& runtime, FileTarget* target, const fs::path& p
   XORBIT_ASSIGN_OR_RETURN(std::unique_ptr<JournalWriter> journal, target->Begin(TargetFilesOf(checkpoint), plan->identity));
   XORBIT_ASSIGN_OR_RETURN(const uint64_t change_count, Fill(runtime, *plan, checkpoint, journal.get()));
   // Fence: from here on the journal can finish or undo the change, whatever happens.
-  const Stage stage(runtime.timers, "store");
-  XORBIT_RETURN_IF_ERROR(target->Commit(std::move(journal)));
+  {
+    const Stage stage(runtime.timers, "store");
+    XORBIT_RETURN_IF_ERROR(target->Commit(std::move(journal)));
+  }
   summary->change_count += change_count;
   summary->applied_count += plan->delta_count;
-  summary->digest = plan->digest;
+  summary->digest = plan->digest ? *plan->digest : ScanFiles(runtime, checkpoint);
   return {};
-}
-
-StateDigest ScanFile(const Runtime& runtime, const Checkpoint& checkpoint) {
-  const Stage stage(runtime.timers, "scan");
-  return runtime.backend->Scan(checkpoint.layout(), checkpoint.all_tensor_bytes(), ScanScope::kAll, runtime.threads);
 }
 
 }  // namespace
@@ -51,8 +54,6 @@ Result<ApplySummary> ApplyInPlace(const Runtime& runtime, const fs::path& path, 
       const auto plan = [&](const Checkpoint& checkpoint) { return PlanMiles(runtime, checkpoint, folder, direction); };
       XORBIT_RETURN_IF_ERROR(StepInPlace(runtime, &target, path, plan, &summary));
     }
-    XORBIT_ASSIGN_OR_RETURN(const Checkpoint result, Checkpoint::Open(path));
-    summary.digest = ScanFile(runtime, result);
   } else {
     XORBIT_ASSIGN_OR_RETURN(std::vector<Delta> chain, OpenChain(runtime, folders));
     const auto plan = [&](const Checkpoint& checkpoint) { return PlanChain(runtime, checkpoint, std::move(chain), direction); };
@@ -95,8 +96,14 @@ Result<ApplySummary> ApplyToCopy(const Runtime& runtime, const fs::path& path, c
     summary.digest = plan->digest;
   }
   // Fence: the copy is the target state; all that it lacks is its name.
-  const Stage stage(runtime.timers, "store");
-  XORBIT_RETURN_IF_ERROR(copy->Publish());
+  {
+    const Stage stage(runtime.timers, "store");
+    XORBIT_RETURN_IF_ERROR(copy->Publish());
+  }
+  if (plan && !plan->digest) {
+    XORBIT_ASSIGN_OR_RETURN(const Checkpoint result, Checkpoint::Open(out));
+    summary.digest = ScanFiles(runtime, result);
+  }
   return summary;
 }
 

@@ -31,10 +31,7 @@ Result<bool> IsInterrupted(const fs::path& checkpoint) {
 }
 
 Result<StateReport> IdentifyState(const Runtime& runtime, const Checkpoint& checkpoint, const std::vector<Delta>& chain) {
-  if (checkpoint.layout().digest() != chain.front().layout.digest()) {
-    return RefusedError("the delta is for another layout: " +
-                        DescribeDifference(checkpoint.layout(), "the checkpoint", chain.front().layout, "the delta"));
-  }
+  XORBIT_RETURN_IF_ERROR(RequireSameLayout(checkpoint.layout(), "the checkpoint", chain.front().layout, "the delta"));
   const Stage stage(runtime.timers, "scan");
   StateReport report;
   report.digest = runtime.backend->Scan(checkpoint.layout(), checkpoint.all_tensor_bytes(), ScanScope::kAll, runtime.threads);

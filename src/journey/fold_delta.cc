@@ -8,15 +8,9 @@ namespace {
 
 // Which end of the chain the checkpoint is at, or a refusal.
 Result<ValueSide> SideOf(const Runtime& runtime, const Checkpoint& checkpoint, const std::vector<Delta>& chain) {
-  if (checkpoint.layout().digest() != chain.front().layout.digest()) {
-    return RefusedError("the checkpoint does not have the deltas' layout: " +
-                        DescribeDifference(checkpoint.layout(), "the checkpoint", chain.front().layout, "the deltas"));
-  }
-  const Stage stage(runtime.timers, "scan");
-  const StateDigest state =
-      runtime.backend->Scan(checkpoint.layout(), checkpoint.all_tensor_bytes(), ScanScope::kAll, runtime.threads);
-  if (state == chain.front().manifest.base) return ValueSide::kBase;
-  if (state == chain.back().manifest.target) return ValueSide::kTarget;
+  XORBIT_ASSIGN_OR_RETURN(const StateReport state, IdentifyState(runtime, checkpoint, chain));
+  if (state.standing == Standing::kAt && state.applied_count == 0) return ValueSide::kBase;
+  if (state.standing == Standing::kAt && state.applied_count == chain.size()) return ValueSide::kTarget;
   return RefusedError("the checkpoint is neither the base nor the target of this chain of deltas");
 }
 

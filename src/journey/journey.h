@@ -1,6 +1,5 @@
-// The whole journey: old + new -> delta -> applied. Commands, tests and benchmarks call these functions and nothing below them;
-// make_delta.cc, apply.cc and fold_delta.cc read
-// from top to bottom like the picture in ARCHITECTURE.md.
+// The whole journey: old + new -> delta -> applied. Commands and tests call these functions; make_delta.cc, apply.cc and
+// fold_delta.cc read from top to bottom like the picture in ARCHITECTURE.md.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +11,7 @@
 #include "backend/backend.h"
 #include "base/progress.h"
 #include "base/stage_timer.h"
+#include "interchange/miles_writer.h"
 #include "payload/delta_folder.h"
 #include "tensor/checkpoint.h"
 #include "tensor/layout_rules.h"
@@ -47,6 +47,12 @@ struct DeltaSummary {
 Result<DeltaSummary> MakeDelta(const Runtime& runtime, const Checkpoint& old_checkpoint, const Checkpoint& new_checkpoint,
                                const fs::path& delta, const DeltaOptions& options);
 
+// The same as a weight_vNNNNNN folder for Miles, slime and stitch. Their format has no groups; frozen tensors are refused if
+// they change. Threads are taken from the Runtime.
+Result<MilesWriteReport> MakeMilesDelta(const Runtime& runtime, const Checkpoint& old_checkpoint,
+                                        const Checkpoint& new_checkpoint, const fs::path& folder, const LayoutRules& rules,
+                                        MilesWriteOptions options);
+
 // Folds a chain of deltas into one folder `delta` from the first's base to the last's target. `checkpoint` is in one of these
 // two states and lends the values for tile digests; without it the result has none. Owners are the first delta's. With a
 // checkpoint the files equal those of MakeDelta over the same two states byte for byte.
@@ -71,13 +77,14 @@ struct ApplySummary {
   uint64_t change_count = 0;  // elements that were changed; 0 if the checkpoint was there already
   size_t applied_count = 0;   // deltas that this call took
   bool already_there = false;
-  bool recovered = false;  // an interrupted earlier apply was finished or undone first
-  StateDigest digest;      // of the result
+  bool recovered = false;             // an interrupted earlier apply was finished first
+  std::optional<StateDigest> digest;  // of the result, unless it was there already
 };
 
-// Brings `checkpoint` to the chain's target in place, from its base or any state in between; with `inverse`, back to its base.
-// Crash-safe: at any interruption the next call finishes or undoes (docs/design/crash-safety.md). kRefused if the checkpoint is
-// in no state of the chain; then, as after any other error, nothing has changed.
+// Brings `checkpoint` to the chain's target in place, from its base or any state in between; kInverse: back to its base. Takes
+// weight_vNNNNNN folders too, one after another. Crash-safe: after any interruption the next call first finishes what was
+// begun, and RollBack undoes it (docs/design/crash-safety.md). kRefused if the checkpoint is in no state of the chain. After an
+// error nothing has changed, but for an interrupted earlier apply that was finished and weight_v folders that were complete.
 Result<ApplySummary> ApplyInPlace(const Runtime& runtime, const fs::path& checkpoint, const std::vector<fs::path>& chain,
                                   Direction direction);
 

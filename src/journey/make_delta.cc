@@ -1,30 +1,19 @@
 // old + new -> diff -> encode -> payload -> delta folder.
-#include <algorithm>
 #include <cstring>
 
-#include "base/parallel.h"
+#include "base/text.h"
 #include "journey/journey.h"
 #include "journey/sealing.h"
 
 namespace xorbit {
 namespace {
 
-// The layout that both checkpoints share, under the caller's rules.
-Result<Layout> SharedLayout(const Checkpoint& old_checkpoint, const Checkpoint& new_checkpoint, const LayoutRules& rules) {
-  if (old_checkpoint.layout().digest() != new_checkpoint.layout().digest()) {
-    return RefusedError(DescribeDifference(old_checkpoint.layout(), "'" + old_checkpoint.path().string() + "'",
-                                           new_checkpoint.layout(), "'" + new_checkpoint.path().string() + "'") +
-                        "; a delta needs two checkpoints of the same layout");
-  }
-  return ApplyRules(old_checkpoint.layout(), rules);
-}
-
 // A frozen tensor that changed would be lost silently: nobody owns it.
 Status CheckFrozen(const Layout& layout, TensorBytes old_bytes, TensorBytes new_bytes) {
   for (size_t i = 0; i < layout.tensors().size(); ++i) {
     const TensorSpec& tensor = layout.tensors()[i];
     if (!tensor.frozen || std::memcmp(old_bytes[i].data(), new_bytes[i].data(), old_bytes[i].size()) == 0) continue;
-    return RefusedError("tensor '" + tensor.name + "' is declared frozen but differs between the checkpoints");
+    return RefusedError("tensor " + Quoted(tensor.name) + " is frozen, but it changes");
   }
   return {};
 }
@@ -33,7 +22,9 @@ Status CheckFrozen(const Layout& layout, TensorBytes old_bytes, TensorBytes new_
 
 Result<DeltaSummary> MakeDelta(const Runtime& runtime, const Checkpoint& old_checkpoint, const Checkpoint& new_checkpoint,
                                const fs::path& delta, const DeltaOptions& options) {
-  XORBIT_ASSIGN_OR_RETURN(const Layout layout, SharedLayout(old_checkpoint, new_checkpoint, options.rules));
+  XORBIT_RETURN_IF_ERROR(RequireSameLayout(old_checkpoint.layout(), Quoted(old_checkpoint.path().string()),
+                                           new_checkpoint.layout(), Quoted(new_checkpoint.path().string())));
+  XORBIT_ASSIGN_OR_RETURN(const Layout layout, ApplyRules(old_checkpoint.layout(), options.rules));
   XORBIT_ASSIGN_OR_RETURN(const auto owners, PlanOwners(layout, options.owner_count, options.split));
   const std::vector<ConstBytes> old_bytes = old_checkpoint.all_tensor_bytes();
   const std::vector<ConstBytes> new_bytes = new_checkpoint.all_tensor_bytes();
@@ -67,6 +58,18 @@ Result<DeltaSummary> MakeDelta(const Runtime& runtime, const Checkpoint& old_che
 
   // Beyond this point the delta's bytes are fixed; they are written whole or not at all.
   return SealDelta(runtime, delta, layout, payloads, base, base + TotalChange(payloads));
+}
+
+Result<MilesWriteReport> MakeMilesDelta(const Runtime& runtime, const Checkpoint& old_checkpoint,
+                                        const Checkpoint& new_checkpoint, const fs::path& folder, const LayoutRules& rules,
+                                        MilesWriteOptions options) {
+  const Stage stage(runtime.timers, "diff + encode + write");
+  XORBIT_RETURN_IF_ERROR(RequireSameLayout(old_checkpoint.layout(), Quoted(old_checkpoint.path().string()),
+                                           new_checkpoint.layout(), Quoted(new_checkpoint.path().string())));
+  XORBIT_ASSIGN_OR_RETURN(const Layout layout, ApplyRules(old_checkpoint.layout(), rules));
+  options.threads = runtime.threads;
+  return WriteMilesFolder(*runtime.file_ops, folder, layout, old_checkpoint.all_tensor_bytes(),
+                          new_checkpoint.all_tensor_bytes(), options);
 }
 
 }  // namespace xorbit

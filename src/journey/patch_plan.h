@@ -14,7 +14,7 @@ namespace xorbit {
 struct PatchPlan {
   size_t delta_count = 0;  // deltas of the chain that it takes
   JournalIdentity identity;
-  StateDigest digest;  // of the result
+  std::optional<StateDigest> digest;  // of the result, where the deltas say it
   // Hands all changes to the sink and returns their number. An error means: nothing may be changed.
   std::function<Result<uint64_t>(const Checkpoint& checkpoint, PatchSink* sink)> stream;
 };
@@ -25,7 +25,7 @@ Result<std::optional<PatchPlan>> PlanChain(const Runtime& runtime, const Checkpo
                                            Direction direction);
 
 // The same for one weight_vNNNNNN folder of Miles, slime or stitch, verified against every tensor's checksum. The format says
-// nothing of its base, so only the forward direction is possible (kUnsupported), and the result's digest is scanned afterwards.
+// nothing of its base, so only the forward direction is possible (kUnsupported), and nothing of the result's state digest.
 Result<std::optional<PatchPlan>> PlanMiles(const Runtime& runtime, const Checkpoint& checkpoint, const fs::path& folder,
                                            Direction direction);
 

@@ -1,4 +1,7 @@
 // A weight_vNNNNNN folder -> every tensor's checksum verified -> patches.
+#include <algorithm>
+
+#include "base/text.h"
 #include "interchange/miles_delta.h"
 #include "journey/patch_plan.h"
 
@@ -30,7 +33,7 @@ Result<uint64_t> StreamMiles(const Checkpoint& checkpoint, const MilesDelta& del
 Status Refuse(const fs::path& folder, const MilesVerdict& verdict) {
   const bool mixed = verdict.state == MilesState::kInterrupted;
   return RefusedError(
-      "'" + folder.string() + "' does not fit the checkpoint: tensor '" + verdict.tensor_name + "' " +
+      "'" + folder.string() + "' does not fit the checkpoint: tensor " + Quoted(verdict.tensor_name) + " " +
       (mixed ? "holds the new version already while others do not; another tool was interrupted, restore the checkpoint"
              : "would not get the checksum of the new version; the checkpoint is not this delta's base"));
 }
@@ -38,12 +41,7 @@ Status Refuse(const fs::path& folder, const MilesVerdict& verdict) {
 }  // namespace
 
 Result<bool> IsMilesChain(const std::vector<fs::path>& folders) {
-  size_t count = 0;
-  for (const fs::path& folder : folders) {
-    std::error_code ignored;
-    const bool ours = fs::exists(folder / "manifest.json", ignored);
-    if (!ours && fs::exists(folder / "model.safetensors.index.json", ignored)) ++count;
-  }
+  const auto count = static_cast<size_t>(std::count_if(folders.begin(), folders.end(), HasMilesIndex));
   if (count != 0 && count != folders.size()) return UsageError("a chain must be all xorbit deltas or all weight_v folders");
   return count != 0;
 }

@@ -82,9 +82,7 @@ Result<UpdateReport> MeasureUpdate(const Runtime& runtime, const Layout& layout,
 
 Result<UpdateReport> MeasureUpdate(const Runtime& runtime, const Checkpoint& old_checkpoint, const Checkpoint& new_checkpoint,
                                    const std::vector<CodecId>& codecs, const EncodeOptions& encode) {
-  if (old_checkpoint.layout().digest() != new_checkpoint.layout().digest()) {
-    return RefusedError(DescribeDifference(old_checkpoint.layout(), "OLD", new_checkpoint.layout(), "NEW"));
-  }
+  XORBIT_RETURN_IF_ERROR(RequireSameLayout(old_checkpoint.layout(), "OLD", new_checkpoint.layout(), "NEW"));
   return MeasureUpdate(runtime, old_checkpoint.layout(), old_checkpoint.all_tensor_bytes(), new_checkpoint.all_tensor_bytes(),
                        codecs, encode);
 }

@@ -102,4 +102,9 @@ std::string DescribeDifference(const Layout& a, std::string_view name_of_a, cons
   return "";
 }
 
+Status RequireSameLayout(const Layout& a, std::string_view name_of_a, const Layout& b, std::string_view name_of_b) {
+  if (a.digest() == b.digest()) return {};
+  return RefusedError("the layouts differ: " + DescribeDifference(a, name_of_a, b, name_of_b));
+}
+
 }  // namespace xorbit

@@ -56,6 +56,9 @@ class Layout {
 // Bytes of a tensor of this dtype and shape; kCorrupt if the product overflows or does not fill whole bytes.
 Result<uint64_t> ByteCountOf(Dtype dtype, const std::vector<uint64_t>& shape);
 
+// kRefused, saying how they differ, unless both hold the same tensors.
+Status RequireSameLayout(const Layout& a, std::string_view name_of_a, const Layout& b, std::string_view name_of_b);
+
 // One line that says how two layouts differ (first difference in name order), empty if they are equal.
 std::string DescribeDifference(const Layout& a, std::string_view name_of_a, const Layout& b, std::string_view name_of_b);
 

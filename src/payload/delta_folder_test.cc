@@ -272,6 +272,7 @@ TEST_F(DeltaFolder, RefusesPayloadsThatContradictTheManifest) {
     return error;
   };
   EXPECT_EQ(error_with([](Manifest&) {}), "");
+  EXPECT_THAT(error_with([](Manifest& manifest) { manifest.codec = CodecId::kZstd; }), HasSubstr("another codec"));
   EXPECT_THAT(error_with([](Manifest& manifest) { manifest.total_bytes += 1; }), HasSubstr("total_bytes"));
   EXPECT_THAT(error_with([](Manifest& manifest) { manifest.owners[0].byte_count += 1; }), HasSubstr("the manifest says"));
   EXPECT_THAT(error_with([](Manifest& manifest) { manifest.owners[0].head_byte_count -= 8; }),

@@ -1,6 +1,6 @@
 # ./x test: everything that must hold before a change lands. All steps run even if one fails, so that one run tells everything.
 #
-# Four builds: release, as users get it; clang with AddressSanitizer, UndefinedBehaviorSanitizer and libFuzzer, which also is the
+# Three builds: release, as users get it; clang with AddressSanitizer, UndefinedBehaviorSanitizer and libFuzzer, which also is the
 # second compiler to read the code; ThreadSanitizer for tests with the label `concurrency` only. Tests with the label `soak` run
 # with --full only.
 

@@ -68,8 +68,10 @@ def main() -> int:
         for threads in options.threads.split(","):
             for cpu in options.cpu.split(","):
                 command = [str(options.xorbit.resolve()), "bench", "--json", "--threads", threads, *bench_arguments]
-                answer = json.loads(subprocess.run([*command, *(["--cpu", cpu] if cpu else [])], check=True, capture_output=True).stdout)
-                writer.writerows(rows_of(answer))
+                if cpu:
+                    command += ["--cpu", cpu]
+                answer = subprocess.run(command, check=True, capture_output=True).stdout
+                writer.writerows(rows_of(json.loads(answer)))
                 file.flush()
     return 0
 

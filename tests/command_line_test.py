@@ -226,7 +226,9 @@ class CommandLineTest(unittest.TestCase):
         for kill in range(KILLS):
             undo = [] if run("verify", copy, delta).stdout == "base\n" else ["--undo"]
             process = subprocess.Popen(
-                [XORBIT, "apply", str(copy), str(delta), "--in-place", *undo], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+                [XORBIT, "apply", str(copy), str(delta), "--in-place", *undo],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
             )
             time.sleep(chooser.random() * usual * 1.2)
             process.send_signal(signal.SIGKILL)

@@ -1,9 +1,9 @@
 // Which vector instructions this process may use, named, listed and forcible, so that every fast path can be tested against the
 // plain one on the same machine.
 //
-// Code with several versions of a kernel compiles each in a file of its own with that level's compiler flags, and picks by
-// ActiveCpuLevel(). Results never depend on the level. It stands on floor 0 because codecs (floor 2) dispatch as well as the
-// CPU backend (floor 4).
+// Code with several versions of a kernel keeps each in a file of its own, whose functions carry that level's target attribute,
+// and picks by ActiveCpuLevel(). Results never depend on the level. It stands on floor 0 because codecs (floor 2) dispatch as
+// well as the CPU backend (floor 4).
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace xorbit {
 enum class CpuLevel : uint8_t {
   kPortable,  // plain C++, any machine
   kAvx2,      // x86-64 with AVX2, BMI1, BMI2, POPCNT, LZCNT (Haswell, Zen)
-  kAvx512,    // kAvx2 with AVX-512 F, BW, DQ, VL, VBMI and VBMI2, for byte compress (Ice Lake, Zen 4)
+  kAvx512,    // kAvx2 with AVX-512 F, BW, DQ, VL, VBMI, VBMI2 (byte compress) and IFMA (52-bit sums) (Ice Lake, Zen 4)
   kNeon,      // AArch64 Advanced SIMD
 };
 

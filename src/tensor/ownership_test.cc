@@ -7,26 +7,12 @@
 #include <algorithm>
 #include <random>
 
+#include "tensor/tensor_test_util.h"
+
 namespace xorbit {
 namespace {
 
 using ::testing::HasSubstr;
-
-TensorSpec Tensor(std::string name, Dtype dtype, std::vector<uint64_t> shape, uint32_t group = 0, bool frozen = false) {
-  TensorSpec tensor;
-  tensor.name = std::move(name);
-  tensor.dtype = dtype;
-  tensor.shape = std::move(shape);
-  tensor.group = group;
-  tensor.frozen = frozen;
-  return tensor;
-}
-
-Layout MakeLayout(std::vector<TensorSpec> tensors, std::vector<std::string> groups = {"model"}) {
-  auto layout = Layout::Make(std::move(tensors), std::move(groups));
-  EXPECT_TRUE(layout.ok()) << layout.status().message();
-  return std::move(layout).value();
-}
 
 Layout MixedLayout() {
   return MakeLayout(

@@ -6,8 +6,7 @@
 namespace xorbit {
 
 // Movable, not copyable. Removes the temporary folder and what is in it on destruction, unless Publish succeeded. What a killed
-// process leaves is a hidden sibling named ".<name>.tmp-<process id>-<random>": it disturbs nobody
-// and is safe to remove.
+// process leaves is a hidden sibling named ".<name>.tmp-<process id>-<random>": it disturbs nobody and is safe to remove.
 class StagedFolder {
  public:
   // kExists if `target` is there: a hint, for the decision is Publish's. `ops` must outlive the object.

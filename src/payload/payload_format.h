@@ -1,7 +1,8 @@
 // The payload file (.xob): one owner's share of a delta. docs/formats/payload.md says the same in the same words.
 //
-//   head   PayloadHeader | SegmentRecord x segment_count | ChunkRecord x chunk_count | per segment: parts, tables, records,
-//   outer body   the segments' bodies, end to end
+//   head   PayloadHeader | SegmentRecord x segment_count | ChunkRecord x chunk_count
+//          | per segment: parts, tables, records, outer
+//   body   the segments' bodies, end to end
 //
 // All integers little-endian. Every section of the head starts on a multiple of 8 bytes, so that records can be read in place;
 // padding is zero. The head's length and SHA-256, and the whole file's, stand in the manifest.

@@ -239,7 +239,6 @@ Result<MilesWriteReport> WriteMilesFolder(FileOps& ops, const fs::path& folder, 
   XORBIT_ASSIGN_OR_RETURN(const auto files, PlanFiles(layout, changed, options.owner_count));
   MilesIndex index{options.version, options.base_version, options.encoding, options.checksum_format, {}};
   MilesWriteReport report;
-  report.payload_file_count = files.size();
   for (size_t i = 0; i < files.size(); ++i) {
     const std::string file_name = MilesPayloadName(i, files.size());
     Result<uint64_t> written = PayloadFile(ops, layout, tensors, options).Write(staged.path() / file_name, files[i]);

@@ -23,7 +23,6 @@ struct MilesWriteOptions {
 struct MilesWriteReport {
   uint64_t total_file_bytes = 0;
   uint64_t changed_tensor_count = 0;
-  uint64_t payload_file_count = 0;
 };
 
 // Writes `folder` whole or not at all, and never over an existing one (kExists): a temporary sibling, fsync of every file and

@@ -154,12 +154,6 @@ Result<Checkpoint> Checkpoint::Open(const fs::path& path) {
   return checkpoint;
 }
 
-fs::path Checkpoint::folder() const {
-  if (is_folder_) return path_;
-  const fs::path parent = path_.parent_path();
-  return parent.empty() ? "." : parent;
-}
-
 ConstBytes Checkpoint::tensor_bytes(uint32_t tensor_index) const {
   const TensorLocation& location = locations_[tensor_index];
   return files_[location.file_index].map.bytes().subspan(location.offset_bytes, layout_.tensors()[tensor_index].byte_count);

@@ -31,8 +31,6 @@ class Checkpoint {
   static Result<Checkpoint> Open(const fs::path& path);
 
   const fs::path& path() const { return path_; }
-  // The folder that holds the files: `path` itself, or its parent for a single file.
-  fs::path folder() const;
   bool is_folder() const { return is_folder_; }
   const Layout& layout() const { return layout_; }
   const std::vector<CheckpointFile>& files() const { return files_; }  // ordered by path

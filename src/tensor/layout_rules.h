@@ -17,7 +17,6 @@ struct LayoutRules {
   };
   std::vector<Group> groups;  // tensors that match no group are in "model"
   std::vector<std::string> frozen;
-  bool empty() const { return groups.empty() && frozen.empty(); }
 };
 
 // The same tensors under these rules. kUsage, naming the pattern, if one matches no tensor.

@@ -67,7 +67,7 @@ void RoundTrip(const SegmentMap& map, const std::vector<ElementChange>& changes)
   Require(DecodeByAll(map, view) == changes);
 }
 
-// Input: unit (2 bits), digests (1 bit), u24 elements, u16 records, u24 changes, u16 table bytes; then tables, records, body.
+// Input: unit (2 bits), digests (1 bit), u32 elements, u16 records, u32 changes, u16 table bytes; then tables, records, body.
 void FuzzReader(uint8_t control, ByteReader reader) {
   const uint32_t unit_bytes = 1U << control % 4;
   const auto elements = reader.ReadLe<uint32_t>("elements");

@@ -29,7 +29,7 @@ struct WindowChanges {
   std::vector<uint8_t> xors;        // likewise count * unit_bytes
   std::vector<uint8_t> olds;        // likewise, or empty
 
-  // Room for a full window, so that writers need no bounds checks. 16 spare entries let SIMD writers store whole vectors.
+  // Room for a full window, so that writers need no bounds checks. Spare entries let SIMD writers store whole vectors.
   void Reserve(uint32_t unit_bytes, bool with_olds) {
     constexpr size_t kSpare = 64;
     positions.resize(kWindowElements + kSpare);

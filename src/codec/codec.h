@@ -77,7 +77,7 @@ struct DecodedRecord {
   std::vector<uint8_t> scratch;   // the decoder's own
 };
 
-// Reads one segment. Make (per codec) has already checked that records are well-formed, ascend, stay inside the segment and
+// Reads one segment. Codec::Open has already checked that records are well-formed, ascend, stay inside the segment and
 // inside the body, and that their counts add up; Decode checks everything else. Thread-safe.
 class SegmentDecoder {
  public:

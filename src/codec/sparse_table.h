@@ -35,8 +35,8 @@ Result<Frequencies> ReadFrequencies(ByteReader& reader, uint32_t symbol_count);
 // how a tile's first change goes without a gap.
 struct EncodeTable {
   std::array<uint32_t, kValueSymbols> packed;  // frequency | cumulative << 16
-  std::array<uint64_t, kValueSymbols>
-      inverse;  // ceil(2^44 / frequency): x / frequency = x * inverse >> 44 for x < frequency << 20
+  // ceil(2^44 / frequency): x / frequency = x * inverse >> 44 for x < frequency << 20.
+  std::array<uint64_t, kValueSymbols> inverse;
 };
 EncodeTable MakeEncodeTable(const Frequencies& frequencies);
 inline constexpr uint32_t kInverseShift = 44;

@@ -6,10 +6,6 @@
 namespace xorbit {
 namespace {
 
-void AddTo(Histogram* sum, const Histogram& other) {
-  for (size_t s = 0; s < sum->size(); ++s) (*sum)[s] += other[s];
-}
-
 uint64_t TotalOf(const Histogram& histogram) { return std::accumulate(histogram.begin(), histogram.end(), uint64_t{0}); }
 
 // A plane is raw unless coding it, table included, takes fewer bits than its bytes.
@@ -41,14 +37,6 @@ bool KindsMakeSense(const SegmentTables& tables, uint32_t unit_bytes) {
 }
 
 }  // namespace
-
-void SegmentHistograms::Add(const SegmentHistograms& other, uint32_t unit_bytes) {
-  AddTo(&gaps, other.gaps);
-  for (uint32_t p = 0; p < unit_bytes; ++p) {
-    AddTo(&planes[p], other.planes[p]);
-    AddTo(&dense_planes[p], other.dense_planes[p]);
-  }
-}
 
 SegmentTables MakeTables(const SegmentHistograms& histograms, uint32_t unit_bytes) {
   SegmentTables tables;

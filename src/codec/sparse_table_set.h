@@ -23,8 +23,6 @@ struct SegmentHistograms {
   Histogram gaps{};                                  // symbols of gaps between consecutive changes of a run of sparse windows
   std::array<Histogram, kMaxPlanes> planes{};        // values of changes in sparse windows
   std::array<Histogram, kMaxPlanes> dense_planes{};  // values of all elements of dense windows
-
-  void Add(const SegmentHistograms& other, uint32_t unit_bytes);
 };
 
 struct SegmentTable {

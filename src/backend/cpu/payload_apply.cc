@@ -4,6 +4,7 @@
 #include <string>
 
 #include "backend/cpu/record_apply.h"
+#include "base/checked_math.h"
 #include "base/parallel.h"
 
 namespace xorbit {
@@ -37,13 +38,30 @@ bool Matches(const RecordInfo& info, Direction direction, const ChangeDigest& fo
   return found.before == (forward ? info.before : info.after) && found.after == (forward ? info.after : info.before);
 }
 
-// Runs body(segment, record index, scratch) over all records of a segment; scratch belongs to the calling thread.
+// A report to which several threads add.
+class SharedReport {
+ public:
+  void Add(const DecodedRecord& record, const ChangeDigest& found) {
+    const std::lock_guard lock(mutex_);
+    report_.change_count += record.count;
+    report_.record_count += 1;
+    report_.digest += found;
+  }
+  // Once all threads are done.
+  const ApplyReport& Get() const { return report_; }
+
+ private:
+  std::mutex mutex_;  // guards report_
+  ApplyReport report_;
+};
+
+// Runs body(record index, scratch) over all records of a segment; scratch belongs to the calling thread.
 template <typename Body>
 Status ForEachRecord(const OpenedSegment& opened, int threads, Body&& body) {
   // Records are handed out in stretches, so that scratch memory is allocated once per stretch and neighbours share cache lines.
   constexpr uint64_t kStretch = 16;
   const uint64_t record_count = opened.decoder->record_count();
-  return ParallelFor(threads, (record_count + kStretch - 1) / kStretch, [&](uint64_t stretch) -> Status {
+  return ParallelFor(threads, DivideRoundUp(record_count, kStretch), [&](uint64_t stretch) -> Status {
     DecodedRecord scratch;
     const uint64_t end = std::min(record_count, (stretch + 1) * kStretch);
     for (uint64_t index = stretch * kStretch; index < end; ++index) XORBIT_RETURN_IF_ERROR(body(index, &scratch));
@@ -71,8 +89,7 @@ Result<ApplyReport> PreflightPayload(const Backend& backend, const Layout& layou
                                      Direction direction, int threads) {
   const std::vector<uint64_t> tensor_keys = TensorKeysOf(layout);
   XORBIT_ASSIGN_OR_RETURN(const std::vector<OpenedSegment> opened, OpenAll(backend, payload, threads));
-  ApplyReport report;
-  std::mutex mutex;  // guards report
+  SharedReport report;
   for (const OpenedSegment& one : opened) {
     const SegmentMap& map = one.segment->map;
     XORBIT_RETURN_IF_ERROR(ForEachRecord(one, threads, [&](uint64_t index, DecodedRecord* scratch) -> Status {
@@ -80,26 +97,22 @@ Result<ApplyReport> PreflightPayload(const Backend& backend, const Layout& layou
       const RecordInfo info = one.decoder->info(index);
       const ChangeDigest found = WeighRecord(map, tensor_keys, info, *scratch, live);
       if (payload.has_digests() && !Matches(info, direction, found)) return LiveDiffers(layout, map, info);
-      const std::lock_guard lock(mutex);
-      report.change_count += scratch->count;
-      report.record_count += 1;
-      report.digest += found;
+      report.Add(*scratch, found);
       return {};
     }));
   }
   const StateDigest change = direction == Direction::kForward ? payload.change() : StateDigest{} - payload.change();
-  if (payload.has_digests() && report.digest.change() != change) {
+  if (payload.has_digests() && report.Get().digest.change() != change) {
     return RefusedError("live weights are not the state this delta starts from: the digests of the whole change do not agree");
   }
-  return report;
+  return report.Get();
 }
 
 Result<ApplyReport> ApplyPayload(const Backend& backend, const Layout& layout, const PayloadView& payload,
                                  MutableTensorBytes live, Direction direction, int threads) {
   const std::vector<uint64_t> tensor_keys = TensorKeysOf(layout);
   XORBIT_ASSIGN_OR_RETURN(const std::vector<OpenedSegment> opened, OpenAll(backend, payload, threads));
-  ApplyReport report;
-  std::mutex mutex;                           // guards report
+  SharedReport report;
   std::vector<std::vector<uint8_t>> applied;  // per segment and record; each entry is written by one worker
   for (const OpenedSegment& one : opened) applied.emplace_back(one.decoder->record_count(), uint8_t{0});
 
@@ -112,14 +125,11 @@ Result<ApplyReport> ApplyPayload(const Backend& backend, const Layout& layout, c
       const ChangeDigest found = XorRecord(map, tensor_keys, info, *scratch, live, payload.has_digests());
       applied[s][index] = 1;
       if (payload.has_digests() && !Matches(info, direction, found)) return LiveDiffers(layout, map, info);
-      const std::lock_guard lock(mutex);
-      report.change_count += scratch->count;
-      report.record_count += 1;
-      report.digest += found;
+      report.Add(*scratch, found);
       return {};
     });
   }
-  if (status.ok()) return report;
+  if (status.ok()) return report.Get();
   XORBIT_RETURN_IF_ERROR(Undo(opened, tensor_keys, applied, live));
   return status;
 }

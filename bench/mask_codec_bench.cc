@@ -3,7 +3,6 @@
 // and changes a second of one core with digests on. Arguments: codec (order of MaskCodecs), kind of change, Zstd level.
 #include <benchmark/benchmark.h>
 
-#include <algorithm>
 #include <random>
 #include <string>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "codec/mask_codec.h"
 #include "codec/mask_format.h"
 #include "codec/mask_inner.h"
+#include "window_source.h"
 
 namespace xorbit {
 namespace {
@@ -60,44 +60,6 @@ Workload MakeWorkload(Kind kind) {
   return workload;
 }
 
-// Hands out windows made beforehand, so that encoders are measured and not a diff.
-class WindowSource final : public ChangeSource {
- public:
-  explicit WindowSource(const std::vector<ElementChange>& changes) : windows_(WindowCountOf(kMaskBytes)) {
-    for (const ElementChange& change : changes) {
-      WindowChanges& window = windows_[change.element / kWindowElements];
-      ++window.count;
-      window.positions.push_back(static_cast<uint16_t>(change.element % kWindowElements));
-      window.xors.push_back(static_cast<uint8_t>(change.xor_bits));
-      window.olds.push_back(static_cast<uint8_t>(change.old_bits));
-    }
-  }
-  uint32_t unit_bytes() const override { return 1; }
-  uint64_t element_count() const override { return kMaskBytes; }
-  bool has_values() const override { return true; }
-  std::unique_ptr<ChangeCursor> Open(uint64_t first_window, uint64_t) const override {
-    return std::make_unique<Cursor>(&windows_[first_window]);
-  }
-
- private:
-  class Cursor final : public ChangeCursor {
-   public:
-    explicit Cursor(const WindowChanges* next) : next_(next) {}
-    Status Next(WindowChanges* changes) override {
-      const WindowChanges& window = *next_++;
-      changes->count = window.count;
-      std::copy(window.positions.begin(), window.positions.end(), changes->positions.begin());
-      std::copy(window.xors.begin(), window.xors.end(), changes->xors.begin());
-      std::copy(window.olds.begin(), window.olds.end(), changes->olds.begin());
-      return {};
-    }
-
-   private:
-    const WindowChanges* next_;
-  };
-  std::vector<WindowChanges> windows_;
-};
-
 uint64_t ByteCountOf(const EncodedSegment& segment) {
   uint64_t byte_count = segment.tables.size() + segment.records.size() + segment.outer.size();
   for (const Buffer& piece : segment.body) byte_count += piece.size();
@@ -123,7 +85,7 @@ void Report(const EncodedSegment& segment, const Workload& workload, benchmark::
 void Encode(benchmark::State& state) {
   const Codec* codec = MaskCodecs()[static_cast<size_t>(state.range(0))];
   const Workload workload = MakeWorkload(static_cast<Kind>(state.range(1)));
-  const WindowSource source(workload.changes);
+  const WindowSource source(1, kMaskBytes, workload.changes);
   const EncodeOptions options = {.zstd_level = static_cast<int>(state.range(2))};
   state.SetLabel(std::string(codec->name()) + " " + std::string(kKindNames[state.range(1)]));
   EncodedSegment segment;
@@ -161,7 +123,7 @@ BENCHMARK(EncodeInner)->Arg(0)->Arg(1)->Unit(benchmark::kMicrosecond);
 void Decode(benchmark::State& state) {
   const Codec* codec = MaskCodecs()[static_cast<size_t>(state.range(0))];
   const Workload workload = MakeWorkload(static_cast<Kind>(state.range(1)));
-  const WindowSource source(workload.changes);
+  const WindowSource source(1, kMaskBytes, workload.changes);
   const EncodedSegment segment = codec->Encode(workload.map, workload.tensor_keys, source, {}).value();
   Buffer body;
   for (const Buffer& piece : segment.body) AppendBytes(body, piece);

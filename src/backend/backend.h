@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "change/state_digest.h"
@@ -35,7 +34,8 @@ enum class ScanScope {
   kFrozen,  // frozen tensors only
 };
 
-// What an apply did. Sums are over touched elements, before and after in the direction taken.
+// What a pre-flight or an apply found. Sums are over touched elements, before and after in the direction taken. Apply sums lane
+// 0 only, and nothing where the payload has no digests: `digest` is zero there.
 struct ApplyReport {
   uint64_t change_count = 0;
   uint64_t record_count = 0;
@@ -48,8 +48,6 @@ class Backend {
   Backend(const Backend&) = delete;
   Backend& operator=(const Backend&) = delete;
   virtual ~Backend() = default;
-
-  virtual std::string_view name() const = 0;
 
   // Sender: compares old and new bytes of the elements that `maps` own and encodes what differs, with digests.
   virtual Result<EncodedOwner> EncodeDiff(const Layout& layout, const std::vector<SegmentMap>& maps, TensorBytes old_bytes,
@@ -77,8 +75,5 @@ class Backend {
   virtual Result<ApplyReport> Apply(const Layout& layout, const PayloadView& payload, MutableTensorBytes live,
                                     Direction direction, int threads) const = 0;
 };
-
-// TensorKeyOf for every tensor of the layout, in layout order.
-std::vector<uint64_t> TensorKeysOf(const Layout& layout);
 
 }  // namespace xorbit

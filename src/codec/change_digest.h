@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "change/state_digest.h"
+#include "tensor/layout.h"
 #include "tensor/segment.h"
 
 namespace xorbit {
@@ -24,6 +26,9 @@ struct ChangeDigest {
     return *this;
   }
 };
+
+// TensorKeyOf for every tensor of the layout, in layout order.
+std::vector<uint64_t> TensorKeysOf(const Layout& layout);
 
 // Walks a segment forward and weighs elements: the fast path of encode, pre-flight and apply. Elements must ascend from call to
 // call. The map and keys must outlive it. One thread.

@@ -21,13 +21,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-FrameRecord FrameOf(const SegmentImage& image, uint64_t index) {
-  return LoadLe<FrameRecord>(image.records.data() + index * sizeof(FrameRecord));
-}
-void SetFrame(SegmentImage* image, uint64_t index, const FrameRecord& record) {
-  StoreLe(image->records.data() + index * sizeof(FrameRecord), record);
-}
-
 std::vector<ElementChange> WithoutOlds(std::vector<ElementChange> changes) {
   for (ElementChange& change : changes) change.old_bits = 0;
   return changes;
@@ -41,7 +34,7 @@ void ExpectDigests(const SegmentMap& map, const std::vector<uint64_t>& keys, con
   StateDigest total;
   uint64_t frame = 0;
   for (const ElementChange& c : changes) {
-    while (c.element >= FrameOf(image, frame).first + FrameOf(image, frame).element_count) ++frame;
+    while (c.element >= image.record<FrameRecord>(frame).first + image.record<FrameRecord>(frame).element_count) ++frame;
     const Run run = RunAt(map, c.element);
     const uint64_t key = keys[run.tensor_index];
     const StateDigest was = DigestOfElement(key, map.unit_bytes(), run.tensor_element, c.old_bits);
@@ -52,8 +45,8 @@ void ExpectDigests(const SegmentMap& map, const std::vector<uint64_t>& keys, con
   }
   EXPECT_EQ(total, change);
   for (uint64_t i = 0; i < image.record_count; ++i) {
-    EXPECT_EQ(FrameOf(image, i).before, before[i]);
-    EXPECT_EQ(FrameOf(image, i).after, after[i]);
+    EXPECT_EQ(image.record<FrameRecord>(i).before, before[i]);
+    EXPECT_EQ(image.record<FrameRecord>(i).after, after[i]);
     EXPECT_NE(before[i], after[i]);
   }
 }
@@ -82,7 +75,7 @@ TEST(MaskCodec, RoundTripsEverySegment) {
       if (random() % 2 == 0) options.frame_bytes = 8 * Between(random, 1, 1000);
       for (const Codec* codec : MaskCodecs()) {
         SCOPED_TRACE(codec->name());
-        const EncodedSegment segment = codec->Encode(map, KeysOf(layout), source, options).value();
+        const EncodedSegment segment = codec->Encode(map, TensorKeysOf(layout), source, options).value();
         const SegmentImage image(segment);
         ASSERT_EQ(segment.change_count, changes.size());
         ASSERT_EQ(segment.has_digests, has_values);
@@ -91,7 +84,7 @@ TEST(MaskCodec, RoundTripsEverySegment) {
         const auto decoded = DecodeAll(**decoder, map.unit_bytes());
         ASSERT_TRUE(decoded.ok()) << decoded.status().message();
         ASSERT_EQ(*decoded, WithoutOlds(changes));
-        if (has_values) ExpectDigests(map, KeysOf(layout), changes, image, segment.change);
+        if (has_values) ExpectDigests(map, TensorKeysOf(layout), changes, image, segment.change);
         ASSERT_EQ(segment.cuts.empty() ? 0 : segment.cuts.back(), image.body.size());
       }
     }
@@ -105,11 +98,11 @@ TEST(MaskCodec, FramesStandOnTheGridOfTheirPart) {
   for (const Codec* codec : MaskCodecs()) {
     const SegmentImage image(codec->Encode(map, {{1}}, source, {.frame_bytes = 1024}).value());
     ASSERT_EQ(image.record_count, 3U);
-    EXPECT_EQ(FrameOf(image, 0).first, 0U);
-    EXPECT_EQ(FrameOf(image, 0).change_count, 2U);
-    EXPECT_EQ(FrameOf(image, 1).first, 512U);
-    EXPECT_EQ(FrameOf(image, 2).first, 70'000U / 512 * 512);
-    EXPECT_EQ(FrameOf(image, 2).element_count, 512U);
+    EXPECT_EQ(image.record<FrameRecord>(0).first, 0U);
+    EXPECT_EQ(image.record<FrameRecord>(0).change_count, 2U);
+    EXPECT_EQ(image.record<FrameRecord>(1).first, 512U);
+    EXPECT_EQ(image.record<FrameRecord>(2).first, 70'000U / 512 * 512);
+    EXPECT_EQ(image.record<FrameRecord>(2).element_count, 512U);
   }
 }
 
@@ -180,8 +173,8 @@ TEST(MaskCodec, HalvesAFrameWhoseDigestWouldNotChange) {
     const SegmentImage image(segment);
     ASSERT_EQ(image.record_count, 2U);
     // 1000 -> 500 -> 250 -> 125 -> [62, 125) -> [93, 125) -> [93, 109) and [109, 125).
-    EXPECT_EQ(FrameOf(image, 0).first, 93U);
-    EXPECT_EQ(FrameOf(image, 1).first, 109U);
+    EXPECT_EQ(image.record<FrameRecord>(0).first, 93U);
+    EXPECT_EQ(image.record<FrameRecord>(1).first, 109U);
     const auto decoder = codec->Open(map, image.view(), 1);
     ASSERT_TRUE(decoder.ok());
     EXPECT_EQ(*DecodeAll(**decoder, 4), WithoutOlds(changes));
@@ -217,7 +210,7 @@ class MaskReader : public ::testing::Test {
 
   SegmentImage Encoded(const char* codec, bool has_values = true) const {
     const ListSource source(1, 6000, changes_, has_values);
-    return SegmentImage(FindCodec(codec)->Encode(map_, KeysOf(layout_), source, {.frame_bytes = 1000}).value());
+    return SegmentImage(FindCodec(codec)->Encode(map_, TensorKeysOf(layout_), source, {.frame_bytes = 1000}).value());
   }
 
   // Why the image is refused, at Open or at the first frame that is; empty if it is not.
@@ -230,9 +223,9 @@ class MaskReader : public ::testing::Test {
   // The same after `damage` has been done to frame 1's record.
   std::string WhyRefused(const std::function<void(FrameRecord*)>& damage, bool has_values = true) const {
     SegmentImage image = Encoded("lz4", has_values);
-    FrameRecord record = FrameOf(image, 1);
+    FrameRecord record = image.record<FrameRecord>(1);
     damage(&record);
-    SetFrame(&image, 1, record);
+    image.set_record(1, record);
     return WhyRefused("lz4", image);
   }
 
@@ -267,9 +260,9 @@ TEST_F(MaskReader, NamesWhatIsWrongWithAFrame) {
 TEST_F(MaskReader, CountsTheChangesOfAFrame) {
   for (const int step : {-1, 1}) {
     SegmentImage image = Encoded("lz4");
-    FrameRecord record = FrameOf(image, 1);
+    FrameRecord record = image.record<FrameRecord>(1);
     record.change_count += static_cast<uint32_t>(step);
-    SetFrame(&image, 1, record);
+    image.set_record(1, record);
     image.change_count += static_cast<uint64_t>(step);
     EXPECT_THAT(WhyRefused("lz4", image), HasSubstr("frame 1 does not have as many changes as it states"));
   }
@@ -321,9 +314,9 @@ TEST_F(MaskReader, RefusesOuterChunksThatDoNotFit) {
 // Inner frames cannot be made to need more memory than their masks justify.
 TEST_F(MaskReader, RefusesInnerBytesThatTheMasksDoNotJustify) {
   SegmentImage image = Encoded("snappy+zstd");
-  FrameRecord record = FrameOf(image, 5);
+  FrameRecord record = image.record<FrameRecord>(5);
   record.inner_bytes = 4'000'000'000;
-  SetFrame(&image, 5, record);
+  image.set_record(5, record);
   EXPECT_THAT(WhyRefused("snappy+zstd", image), HasSubstr("frame 5 has an impossible encoded length"));
 }
 

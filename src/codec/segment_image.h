@@ -24,6 +24,17 @@ struct SegmentImage {
   // Into this object.
   EncodedSegmentView view() const { return {has_digests, record_count, change_count, tables, records, outer, body}; }
 
+  // Record is TileRecord or FrameRecord, as the codec has it.
+  template <typename Record>
+  Record record(uint64_t index) const {
+    return LoadLe<Record>(records.data() + index * sizeof(Record));
+  }
+  template <typename Record>
+  void set_record(uint64_t index, const Record& record) {
+    StoreLe(records.data() + index * sizeof(Record), record);
+  }
+  uint64_t byte_count() const { return tables.size() + records.size() + outer.size() + body.size(); }
+
   bool has_digests;
   uint64_t record_count;
   uint64_t change_count;

@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "codec/sparse_format.h"
 #include "codec/sparse_test_util.h"
 
 namespace xorbit {
@@ -13,13 +14,13 @@ namespace {
 // What the records' digests must be, from the definition.
 std::vector<std::pair<uint64_t, uint64_t>> ExpectedDigests(const SegmentMap& map, const std::vector<uint64_t>& keys,
                                                            const std::vector<ElementChange>& changes,
-                                                           const ReaderSegment& segment, StateDigest* total) {
+                                                           const SegmentImage& segment, StateDigest* total) {
   std::vector<std::pair<uint64_t, uint64_t>> digests;
   size_t at = 0;
-  for (uint64_t i = 0; i < segment.head.record_count; ++i) {
+  for (uint64_t i = 0; i < segment.record_count; ++i) {
     StateDigest before;
     StateDigest after;
-    for (uint32_t c = 0; c <= segment.record(i).count_minus_1; ++c, ++at) {
+    for (uint32_t c = 0; c <= segment.record<TileRecord>(i).count_minus_1; ++c, ++at) {
       const Run run = RunAt(map, changes[at].element);
       const uint64_t key = keys[run.tensor_index];
       before += DigestOfElement(key, map.unit_bytes(), run.tensor_element, changes[at].old_bits);
@@ -38,10 +39,10 @@ EncodedSegment Encode(const SegmentMap& map, const std::vector<uint64_t>& keys, 
 }
 
 // Encodes, decodes, and compares with the changes and with the definition of the digests.
-ReaderSegment CheckRoundTrip(const SegmentMap& map, const std::vector<uint64_t>& keys,
-                             const std::vector<ElementChange>& changes, bool has_values) {
+SegmentImage CheckRoundTrip(const SegmentMap& map, const std::vector<uint64_t>& keys, const std::vector<ElementChange>& changes,
+                            bool has_values) {
   const EncodedSegment encoded = Encode(map, keys, changes, has_values);
-  ReaderSegment segment(encoded);
+  SegmentImage segment(encoded);
   EXPECT_EQ(encoded.change_count, changes.size());
   EXPECT_EQ(encoded.cuts.size(), encoded.record_count);
   EXPECT_EQ(encoded.cuts.empty() ? 0 : encoded.cuts.back(), segment.body.size());
@@ -66,13 +67,13 @@ TEST(SparseCodec, RoundTripsAtAllDensities) {
   for (const uint32_t unit_bytes : {1U, 2U, 4U, 8U}) {
     const uint64_t element_count = 3 * kWindowElements + 12345;
     const SegmentMap map = OneTensorMap(unit_bytes, element_count);
-    const std::vector<uint64_t> keys = KeysOf(OneTensorLayout(unit_bytes, element_count));
+    const std::vector<uint64_t> keys = TensorKeysOf(OneTensorLayout(unit_bytes, element_count));
     Random random(unit_bytes);
     for (const uint64_t per_million : {0, 10, 850, 10000, 100000, 400000, 650000, 900000, 1000000}) {
       for (const bool one_bit : {false, true}) {
         SCOPED_TRACE(testing::Message() << "unit " << unit_bytes << " per million " << per_million << " one bit " << one_bit);
         const auto changes = UniformChanges(random, unit_bytes, element_count, per_million, one_bit);
-        const ReaderSegment segment = CheckRoundTrip(map, keys, changes, true);
+        const SegmentImage segment = CheckRoundTrip(map, keys, changes, true);
         CheckRoundTrip(map, keys, changes, false);
         EXPECT_LE(segment.byte_count(), map.byte_count() + map.byte_count() / 100 + (64 << 10));
       }
@@ -95,7 +96,7 @@ TEST(SparseCodec, RoundTripsRandomSegments) {
         if (random() % 4096 == 0) per_million = uint64_t{1} << random() % 21;
         if (random() % 1000000 < per_million) changes.push_back(RandomChange(random, map.unit_bytes(), e, one_bit));
       }
-      CheckRoundTrip(map, KeysOf(layout), changes, random() % 2 == 0);
+      CheckRoundTrip(map, TensorKeysOf(layout), changes, random() % 2 == 0);
     }
   }
 }
@@ -104,11 +105,11 @@ TEST(SparseCodec, UsesEveryMode) {
   Random random(7);
   const uint64_t element_count = 8 * kWindowElements;
   const SegmentMap map = OneTensorMap(2, element_count);
-  const std::vector<uint64_t> keys = KeysOf(OneTensorLayout(2, element_count));
+  const std::vector<uint64_t> keys = TensorKeysOf(OneTensorLayout(2, element_count));
   std::set<uint8_t> modes;
   const auto run = [&](const std::vector<ElementChange>& changes) {
-    const ReaderSegment segment = CheckRoundTrip(map, keys, changes, true);
-    for (uint64_t i = 0; i < segment.head.record_count; ++i) modes.insert(segment.record(i).mode);
+    const SegmentImage segment = CheckRoundTrip(map, keys, changes, true);
+    for (uint64_t i = 0; i < segment.record_count; ++i) modes.insert(segment.record<TileRecord>(i).mode);
   };
   run(UniformChanges(random, 2, element_count, 10000, true));                       // sparse
   run(UniformChanges(random, 2, element_count, 990000, true));                      // dense
@@ -121,7 +122,7 @@ TEST(SparseCodec, BytesDependOnNeitherCacheNorThreads) {
   Random random(11);
   const uint64_t element_count = 100 * kWindowElements + 77;
   const SegmentMap map = OneTensorMap(2, element_count);
-  const std::vector<uint64_t> keys = KeysOf(OneTensorLayout(2, element_count));
+  const std::vector<uint64_t> keys = TensorKeysOf(OneTensorLayout(2, element_count));
   std::vector<ElementChange> changes;
   for (uint64_t w = 0; w * kWindowElements < element_count; ++w) {
     const uint64_t step = uint64_t{1} << w % 14;  // some windows dense, some nearly empty
@@ -129,10 +130,10 @@ TEST(SparseCodec, BytesDependOnNeitherCacheNorThreads) {
       changes.push_back(RandomChange(random, 2, w * kWindowElements + e, true));
     }
   }
-  const ReaderSegment reference(Encode(map, keys, changes, true));
+  const SegmentImage reference(Encode(map, keys, changes, true));
   for (const int threads : {1, 2, 5}) {
     for (const uint64_t cache_bytes : {uint64_t{0}, uint64_t{2} << 20, uint64_t{1} << 30}) {
-      const ReaderSegment other(Encode(map, keys, changes, true, {.threads = threads, .change_cache_bytes = cache_bytes}));
+      const SegmentImage other(Encode(map, keys, changes, true, {.threads = threads, .change_cache_bytes = cache_bytes}));
       EXPECT_EQ(reference.tables, other.tables);
       EXPECT_EQ(reference.records, other.records);
       EXPECT_EQ(reference.body, other.body);
@@ -157,12 +158,12 @@ TEST(SparseCodec, CutsTilesWhoseDigestsWouldNotChange) {
       changes.push_back({16 * block + k, old_bits, old_bits ^ (old_bits + static_cast<uint64_t>(kCancelling[k]))});
     }
   }
-  const ReaderSegment segment = CheckRoundTrip(map, KeysOf(OneTensorLayout(4, element_count)), changes, true);
+  const SegmentImage segment = CheckRoundTrip(map, TensorKeysOf(OneTensorLayout(4, element_count)), changes, true);
   // Eight changes: the sum and both halves cancel, their halves do not.
-  ASSERT_EQ(segment.head.record_count, 4U);
+  ASSERT_EQ(segment.record_count, 4U);
   for (uint64_t i = 0; i < 4; ++i) {
-    EXPECT_EQ(segment.record(i).count_minus_1, 1U);
-    EXPECT_NE(segment.record(i).before, segment.record(i).after);
+    EXPECT_EQ(segment.record<TileRecord>(i).count_minus_1, 1U);
+    EXPECT_NE(segment.record<TileRecord>(i).before, segment.record<TileRecord>(i).after);
   }
 }
 
@@ -171,8 +172,8 @@ TEST(SparseCodec, EndsTilesBeforeTheirSpanOutgrows32Bits) {
   const SegmentMap map = OneTensorMap(1, element_count);
   const std::vector<ElementChange> changes = {
       {7, 1, 2}, {uint64_t{1} << 32, 3, 4}, {(uint64_t{2} << 32) + 1, 5, 6}, {element_count - 1, 7, 8}};
-  const ReaderSegment segment = CheckRoundTrip(map, KeysOf(OneTensorLayout(1, element_count)), changes, true);
-  EXPECT_EQ(segment.head.record_count, 4U);
+  const SegmentImage segment = CheckRoundTrip(map, TensorKeysOf(OneTensorLayout(1, element_count)), changes, true);
+  EXPECT_EQ(segment.record_count, 4U);
 }
 
 TEST(SparseCodec, NearsTheEntropyAtTheReferenceDensity) {
@@ -180,7 +181,7 @@ TEST(SparseCodec, NearsTheEntropyAtTheReferenceDensity) {
   const uint64_t element_count = uint64_t{8} << 20;
   const SegmentMap map = OneTensorMap(1, element_count);
   const auto changes = UniformChanges(random, 1, element_count, 850, true);
-  const ReaderSegment segment(Encode(map, KeysOf(OneTensorLayout(1, element_count)), changes, true));
+  const SegmentImage segment(Encode(map, TensorKeysOf(OneTensorLayout(1, element_count)), changes, true));
   // -p log2 p - (1 - p) log2 (1 - p) bits an element at p = 0.00085, and three bits a change. The small segment carries its
   // tables.
   const double entropy_bits = static_cast<double>(changes.size()) * (11.6440 + 3.0);

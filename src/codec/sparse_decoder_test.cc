@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "codec/sparse_codec.h"
+#include "codec/sparse_format.h"
 #include "codec/sparse_test_util.h"
 
 namespace xorbit {
@@ -11,13 +12,13 @@ namespace {
 
 constexpr uint64_t kElements = 3 * kWindowElements + 100;
 
-ReaderSegment Encode(uint32_t unit_bytes, const std::vector<ElementChange>& changes, bool has_values) {
+SegmentImage Encode(uint32_t unit_bytes, const std::vector<ElementChange>& changes, bool has_values) {
   const ListSource source(unit_bytes, kElements, changes, has_values);
-  const std::vector<uint64_t> keys = KeysOf(OneTensorLayout(unit_bytes, kElements));
-  return ReaderSegment(PortableSparseCodec()->Encode(OneTensorMap(unit_bytes, kElements), keys, source, {}).value());
+  const std::vector<uint64_t> keys = TensorKeysOf(OneTensorLayout(unit_bytes, kElements));
+  return SegmentImage(PortableSparseCodec()->Encode(OneTensorMap(unit_bytes, kElements), keys, source, {}).value());
 }
 
-std::optional<DecodedSegment> Decode(uint32_t unit_bytes, const ReaderSegment& segment) {
+std::optional<DecodedSegment> Decode(uint32_t unit_bytes, const SegmentImage& segment) {
   return DecodeAll(*PortableSparseCodec(), OneTensorMap(unit_bytes, kElements), segment.view());
 }
 
@@ -40,23 +41,23 @@ TEST(SparseDecoder, NoticesEveryFlippedByte) {
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   Random random(seed);
   for (const uint32_t unit_bytes : {1U, 2U, 4U, 8U}) {
-    const ReaderSegment segment = Encode(unit_bytes, EveryKindOfWindow(random, unit_bytes), true);
+    const SegmentImage segment = Encode(unit_bytes, EveryKindOfWindow(random, unit_bytes), true);
     const auto expected = Decode(unit_bytes, segment);
     ASSERT_TRUE(expected.has_value());
-    for (Buffer ReaderSegment::*const section : {&ReaderSegment::tables, &ReaderSegment::records, &ReaderSegment::body}) {
+    for (Buffer SegmentImage::*const section : {&SegmentImage::tables, &SegmentImage::records, &SegmentImage::body}) {
       const size_t size = (segment.*section).size();
       // Every byte of a small section; of a large one, some.
       for (size_t at = random() % (1 + size / 400); at < size; at += 1 + size / 400) {
-        ReaderSegment damaged = segment;
+        SegmentImage damaged = segment;
         (damaged.*section)[at] ^= static_cast<uint8_t>(1U << random() % 8);
         EXPECT_NE(Decode(unit_bytes, damaged), expected) << "byte " << at;
       }
       for (size_t cut = 1; cut <= std::min<size_t>(size, 9); ++cut) {
-        ReaderSegment shorter = segment;
+        SegmentImage shorter = segment;
         (shorter.*section).resize(size - cut);
         EXPECT_EQ(Decode(unit_bytes, shorter), std::nullopt);
       }
-      ReaderSegment longer = segment;
+      SegmentImage longer = segment;
       (longer.*section).resize(size + 4);
       EXPECT_EQ(Decode(unit_bytes, longer), std::nullopt);
     }
@@ -65,17 +66,17 @@ TEST(SparseDecoder, NoticesEveryFlippedByte) {
 
 TEST(SparseDecoder, RefusesRecordsThatDoNotHoldTogether) {
   Random random(3);
-  const ReaderSegment segment = Encode(2, UniformChanges(random, 2, kElements, 50000, true), true);
-  ASSERT_GT(segment.head.record_count, 2U);
+  const SegmentImage segment = Encode(2, UniformChanges(random, 2, kElements, 50000, true), true);
+  ASSERT_GT(segment.record_count, 2U);
   ASSERT_TRUE(Decode(2, segment).has_value());
   const auto refuses = [&](uint64_t index, auto&& damage) {
-    ReaderSegment damaged = segment;
-    TileRecord record = damaged.record(index);
+    SegmentImage damaged = segment;
+    TileRecord record = damaged.record<TileRecord>(index);
     damage(record);
     damaged.set_record(index, record);
     return !PortableSparseCodec()->Open(OneTensorMap(2, kElements), damaged.view(), 1).ok();
   };
-  const uint64_t last = segment.head.record_count - 1;
+  const uint64_t last = segment.record_count - 1;
   EXPECT_TRUE(refuses(1, [](TileRecord& record) { record.mode = 4; }));
   EXPECT_TRUE(refuses(1, [](TileRecord& record) { record.mode = 1; }));  // without dense tables
   EXPECT_TRUE(refuses(1, [](TileRecord& record) { record.table_set = 1; }));
@@ -83,7 +84,8 @@ TEST(SparseDecoder, RefusesRecordsThatDoNotHoldTogether) {
   EXPECT_TRUE(refuses(1, [](TileRecord& record) { --record.count_minus_1; }));
   EXPECT_TRUE(refuses(1, [](TileRecord& record) { record.span = record.count_minus_1 - 1U; }));
   EXPECT_TRUE(refuses(1, [](TileRecord& record) { record.after = record.before; }));
-  EXPECT_TRUE(refuses(1, [&](TileRecord& record) { record.first = segment.record(0).first + segment.record(0).span; }));
+  EXPECT_TRUE(refuses(
+      1, [&](TileRecord& record) { record.first = segment.record<TileRecord>(0).first + segment.record<TileRecord>(0).span; }));
   EXPECT_TRUE(refuses(1, [](TileRecord& record) { record.offset = 0; }));
   EXPECT_TRUE(refuses(1, [](TileRecord& record) { record.offset += 2; }));
   EXPECT_TRUE(refuses(0, [](TileRecord& record) { record.offset = 4; }));
@@ -95,9 +97,9 @@ TEST(SparseDecoder, RefusesRecordsThatDoNotHoldTogether) {
 
 TEST(SparseDecoder, RefusesDigestsInASegmentWithout) {
   Random random(4);
-  ReaderSegment segment = Encode(2, UniformChanges(random, 2, kElements, 1000, true), false);
+  SegmentImage segment = Encode(2, UniformChanges(random, 2, kElements, 1000, true), false);
   ASSERT_TRUE(Decode(2, segment).has_value());
-  TileRecord record = segment.record(0);
+  TileRecord record = segment.record<TileRecord>(0);
   record.after = 1;
   segment.set_record(0, record);
   EXPECT_FALSE(Decode(2, segment).has_value());
@@ -105,20 +107,20 @@ TEST(SparseDecoder, RefusesDigestsInASegmentWithout) {
 
 // A raw or dense tile may not hide a change that its record does not count, nor begin or end on an unchanged element.
 TEST(SparseDecoder, RefusesRawTilesThatDisagreeWithTheirRecord) {
-  ReaderSegment segment = Encode(1, {}, false);
-  segment.head.record_count = 1;
+  SegmentImage segment = Encode(1, {}, false);
+  segment.record_count = 1;
   const auto decodes = [&](Buffer body, uint32_t span, uint32_t count) {
     segment.body = std::move(body);
-    segment.head.change_count = count;
+    segment.change_count = count;
     segment.records.assign(sizeof(TileRecord), 0);
-    segment.set_record(0, {.first = 5,
-                           .offset = 0,
-                           .before = 0,
-                           .after = 0,
-                           .span = span,
-                           .count_minus_1 = static_cast<uint16_t>(count - 1),
-                           .mode = static_cast<uint8_t>(TileMode::kRaw),
-                           .table_set = 0});
+    segment.set_record(0, TileRecord{.first = 5,
+                                     .offset = 0,
+                                     .before = 0,
+                                     .after = 0,
+                                     .span = span,
+                                     .count_minus_1 = static_cast<uint16_t>(count - 1),
+                                     .mode = static_cast<uint8_t>(TileMode::kRaw),
+                                     .table_set = 0});
     return Decode(1, segment).has_value();
   };
   EXPECT_TRUE(decodes({1, 0, 3, 0}, 2, 2));
@@ -132,20 +134,20 @@ TEST(SparseDecoder, RefusesRawTilesThatDisagreeWithTheirRecord) {
 }
 
 TEST(SparseDecoder, RefusesPlainTilesThatDisagreeWithTheirRecord) {
-  ReaderSegment segment = Encode(1, {}, false);
-  segment.head.record_count = 1;
+  SegmentImage segment = Encode(1, {}, false);
+  segment.record_count = 1;
   const auto decodes = [&](Buffer body, uint32_t span, uint32_t count) {
     segment.body = std::move(body);
-    segment.head.change_count = count;
+    segment.change_count = count;
     segment.records.assign(sizeof(TileRecord), 0);
-    segment.set_record(0, {.first = 5,
-                           .offset = 0,
-                           .before = 0,
-                           .after = 0,
-                           .span = span,
-                           .count_minus_1 = static_cast<uint16_t>(count - 1),
-                           .mode = static_cast<uint8_t>(TileMode::kPlain),
-                           .table_set = 0});
+    segment.set_record(0, TileRecord{.first = 5,
+                                     .offset = 0,
+                                     .before = 0,
+                                     .after = 0,
+                                     .span = span,
+                                     .count_minus_1 = static_cast<uint16_t>(count - 1),
+                                     .mode = static_cast<uint8_t>(TileMode::kPlain),
+                                     .table_set = 0});
     return Decode(1, segment).has_value();
   };
   EXPECT_TRUE(decodes({1, 9, 3, 0}, 10, 2));

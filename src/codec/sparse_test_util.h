@@ -1,5 +1,4 @@
-// What the sparse codec's tests share: segments from lists of changes, encoded segments as a reader sees them, and a decoder's
-// answer as one value to compare.
+// What the codecs' tests share: segments from lists of changes, and a decoder's answer as one value to compare.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,8 +9,9 @@
 #include <vector>
 
 #include "change/list_source.h"
+#include "codec/change_digest.h"
 #include "codec/codec.h"
-#include "codec/sparse_format.h"
+#include "codec/segment_image.h"
 #include "tensor/random_model.h"
 
 namespace xorbit {
@@ -27,12 +27,6 @@ inline Layout OneTensorLayout(uint32_t unit_bytes, uint64_t element_count) {
 inline SegmentMap OneTensorMap(uint32_t unit_bytes, uint64_t element_count) {
   const Layout layout = OneTensorLayout(unit_bytes, element_count);
   return SegmentMap::Make(layout, unit_bytes, 0, {WholeTensor(layout, 0)}).value();
-}
-
-inline std::vector<uint64_t> KeysOf(const Layout& layout) {
-  std::vector<uint64_t> keys;
-  for (const TensorSpec& tensor : layout.tensors()) keys.push_back(TensorKeyOf(tensor.name));
-  return keys;
 }
 
 inline uint64_t UnitMask(uint32_t unit_bytes) { return unit_bytes == 8 ? ~uint64_t{0} : (uint64_t{1} << (8 * unit_bytes)) - 1; }
@@ -54,37 +48,6 @@ inline std::vector<ElementChange> UniformChanges(Random& random, uint32_t unit_b
   }
   return changes;
 }
-
-// An encoded segment that can be looked at, and damaged, as a reader gets it.
-struct ReaderSegment {
-  EncodedSegmentView head;  // everything but the bytes
-  Buffer tables;
-  Buffer records;
-  Buffer body;
-
-  explicit ReaderSegment(const EncodedSegment& segment) : tables(segment.tables), records(segment.records) {
-    head.has_digests = segment.has_digests;
-    head.record_count = segment.record_count;
-    head.change_count = segment.change_count;
-    for (const Buffer& piece : segment.body) AppendBytes(body, piece);
-  }
-  EncodedSegmentView view() const {
-    EncodedSegmentView view = head;
-    view.tables = tables;
-    view.records = records;
-    view.body = body;
-    return view;
-  }
-  TileRecord record(uint64_t index) const {
-    TileRecord record;
-    std::memcpy(&record, records.data() + index * sizeof(TileRecord), sizeof(record));
-    return record;
-  }
-  void set_record(uint64_t index, const TileRecord& record) {
-    std::memcpy(records.data() + index * sizeof(TileRecord), &record, sizeof(record));
-  }
-  uint64_t byte_count() const { return tables.size() + records.size() + body.size(); }
-};
 
 struct DecodedSegment {
   std::vector<std::pair<uint64_t, uint64_t>> changes;  // element, xor

@@ -16,8 +16,6 @@ Result<const Codec*> CodecOf(CodecId id) {
 
 class CpuBackend final : public Backend {
  public:
-  std::string_view name() const override { return "cpu"; }
-
   Result<EncodedOwner> EncodeDiff(const Layout& layout, const std::vector<SegmentMap>& maps, TensorBytes old_bytes,
                                   TensorBytes new_bytes, CodecId codec_id, const EncodeOptions& options) const override {
     XORBIT_ASSIGN_OR_RETURN(const Codec* codec, CodecOf(codec_id));
@@ -60,13 +58,6 @@ class CpuBackend final : public Backend {
 };
 
 }  // namespace
-
-std::vector<uint64_t> TensorKeysOf(const Layout& layout) {
-  std::vector<uint64_t> keys;
-  keys.reserve(layout.tensors().size());
-  for (const TensorSpec& tensor : layout.tensors()) keys.push_back(TensorKeyOf(tensor.name));
-  return keys;
-}
 
 std::unique_ptr<Backend> MakeCpuBackend() { return std::make_unique<CpuBackend>(); }
 

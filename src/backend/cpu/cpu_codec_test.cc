@@ -27,11 +27,11 @@ std::vector<ElementChange> MixedChanges(Random& random, uint32_t unit_bytes, uin
   return changes;
 }
 
-ReaderSegment Encode(const Codec& codec, uint32_t unit_bytes, uint64_t element_count,
-                     const std::vector<ElementChange>& changes) {
+SegmentImage Encode(const Codec& codec, uint32_t unit_bytes, uint64_t element_count,
+                    const std::vector<ElementChange>& changes) {
   const ListSource source(unit_bytes, element_count, changes, true);
   const SegmentMap map = OneTensorMap(unit_bytes, element_count);
-  return ReaderSegment(codec.Encode(map, KeysOf(OneTensorLayout(unit_bytes, element_count)), source, {}).value());
+  return SegmentImage(codec.Encode(map, TensorKeysOf(OneTensorLayout(unit_bytes, element_count)), source, {}).value());
 }
 
 // All levels must refuse alike, or decode alike. Returns what they agree on.
@@ -56,9 +56,9 @@ TEST(CpuCodec, LevelsWriteTheSameBytesAndReadThem) {
     const uint32_t unit_bytes = 1U << round % 4;
     const uint64_t element_count = 1 + random() % (6 * kWindowElements);
     const auto changes = MixedChanges(random, unit_bytes, element_count);
-    const ReaderSegment reference = Encode(*PortableSparseCodec(), unit_bytes, element_count, changes);
+    const SegmentImage reference = Encode(*PortableSparseCodec(), unit_bytes, element_count, changes);
     for (const Codec* codec : SparseCodecs()) {
-      const ReaderSegment other = Encode(*codec, unit_bytes, element_count, changes);
+      const SegmentImage other = Encode(*codec, unit_bytes, element_count, changes);
       EXPECT_EQ(reference.tables, other.tables);
       EXPECT_EQ(reference.records, other.records);
       EXPECT_EQ(reference.body, other.body);
@@ -79,7 +79,7 @@ TEST(CpuCodec, LevelsReadGapsOfAllLengths) {
   for (uint64_t e = 0; e < element_count; e += 1 + random() % (uint64_t{1} << random() % 29)) {
     changes.push_back(RandomChange(random, 1, e, true));
   }
-  const ReaderSegment segment = Encode(*CpuCodec(CodecId::kSparse, BestCpuLevel()), 1, element_count, changes);
+  const SegmentImage segment = Encode(*CpuCodec(CodecId::kSparse, BestCpuLevel()), 1, element_count, changes);
   const auto decoded = DecodeByAll(OneTensorMap(1, element_count), segment.view());
   ASSERT_TRUE(decoded.has_value());
   EXPECT_EQ(decoded->changes.size(), changes.size());
@@ -94,10 +94,10 @@ TEST(CpuCodec, LevelsAgreeOnDamagedBytes) {
     const uint32_t unit_bytes = 1U << round % 4;
     const uint64_t element_count = 1 + random() % kWindowElements;
     const auto changes = MixedChanges(random, unit_bytes, element_count);
-    ReaderSegment segment = Encode(*PortableSparseCodec(), unit_bytes, element_count, changes);
+    SegmentImage segment = Encode(*PortableSparseCodec(), unit_bytes, element_count, changes);
     const SegmentMap map = OneTensorMap(unit_bytes, element_count);
     for (int flip = 0; flip < 20; ++flip) {
-      ReaderSegment damaged = segment;
+      SegmentImage damaged = segment;
       Buffer* const section = std::array{&damaged.tables, &damaged.records, &damaged.body}[random() % 3];
       for (uint64_t n = 1 + random() % 3; n > 0 && !section->empty(); --n) {
         (*section)[random() % section->size()] ^= static_cast<uint8_t>(1U << random() % 8);

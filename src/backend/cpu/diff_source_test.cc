@@ -7,6 +7,7 @@
 
 #include "backend/cpu/digest_scan.h"
 #include "change/list_source.h"
+#include "codec/change_digest.h"
 #include "delta/oracle.h"
 #include "tensor/random_model.h"
 
@@ -21,12 +22,6 @@ class DiffSourceTest : public testing::TestWithParam<CpuLevel> {
   Random random_{seed_};
 };
 
-std::vector<uint64_t> KeysOf(const Layout& layout) {
-  std::vector<uint64_t> keys;
-  for (const TensorSpec& tensor : layout.tensors()) keys.push_back(TensorKeyOf(tensor.name));
-  return keys;
-}
-
 // Two states of a random model, at different alignments.
 struct Model {
   Layout layout;
@@ -40,7 +35,7 @@ struct Model {
         maps(RandomSegments(random, layout)),
         old_tensors(random, layout),
         new_tensors(random, layout),
-        keys(KeysOf(layout)) {
+        keys(TensorKeysOf(layout)) {
     new_tensors.CopyFrom(old_tensors);
     new_tensors.Mutate(random, layout, per_mille);
   }
@@ -108,7 +103,7 @@ TEST_P(DiffSourceTest, ConcurrentCursorsCountEachWindowOnce) {
   const Layout layout = Layout::Make({{.name = "w", .dtype = Dtype::kBF16, .shape = {40 * kWindowElements + 17}}}).value();
   const RandomTensors tensors(random_, layout);
   const auto bytes = tensors.bytes();
-  const std::vector<uint64_t> keys = KeysOf(layout);
+  const std::vector<uint64_t> keys = TensorKeysOf(layout);
   const SegmentMap map = SegmentMap::Make(layout, 2, 0, {WholeTensor(layout, 0)}).value();
   const DiffSource source(map, bytes, bytes, keys, DiffSource::BaseDigest::kAccumulate);
   {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "change/list_source.h"
+#include "codec/sparse_test_util.h"
 #include "delta/oracle.h"
 #include "tensor/random_model.h"
 
@@ -12,16 +13,9 @@ namespace {
 
 struct EncodedDelta {
   std::vector<SegmentMap> maps;
-  std::vector<EncodedSegment> segments;
-  std::vector<Buffer> bodies;
+  std::vector<SegmentImage> images;
   std::vector<std::unique_ptr<SegmentDecoder>> decoders;
 };
-
-std::vector<uint64_t> KeysOf(const Layout& layout) {
-  std::vector<uint64_t> keys;
-  for (const TensorSpec& tensor : layout.tensors()) keys.push_back(TensorKeyOf(tensor.name));
-  return keys;
-}
 
 EncodedDelta EncodeWithOracle(Random& random, const Layout& layout, const std::vector<ConstBytes>& old_tensors,
                               const std::vector<ConstBytes>& new_tensors) {
@@ -30,15 +24,10 @@ EncodedDelta EncodeWithOracle(Random& random, const Layout& layout, const std::v
   const Codec* codec = FindCodec(CodecId::kSparse);
   for (const SegmentMap& map : delta.maps) {
     const ListSource source(map.unit_bytes(), map.element_count(), OracleDiff(map, old_tensors, new_tensors), true);
-    delta.segments.push_back(codec->Encode(map, KeysOf(layout), source, {}).value());
-    Buffer& body = delta.bodies.emplace_back();
-    for (const Buffer& piece : delta.segments.back().body) AppendBytes(body, piece);
+    delta.images.emplace_back(codec->Encode(map, TensorKeysOf(layout), source, {}).value());
   }
   for (size_t i = 0; i < delta.maps.size(); ++i) {
-    const EncodedSegment& segment = delta.segments[i];
-    const EncodedSegmentView view = {segment.has_digests, segment.record_count, segment.change_count, segment.tables,
-                                     segment.records,     segment.outer,        delta.bodies[i]};
-    auto decoder = codec->Open(delta.maps[i], view, 1);
+    auto decoder = codec->Open(delta.maps[i], delta.images[i].view(), 1);
     EXPECT_TRUE(decoder.ok()) << decoder.status().message();
     delta.decoders.push_back(std::move(decoder).value());
   }
@@ -103,6 +92,22 @@ TEST(DecodedSourceTest, PoursAnyChainIntoAnySegmentation) {
       EXPECT_EQ(Drain(DecodedSource(target, inputs, ValueSide::kNone, {}), 2), wanted);
     }
   }
+}
+
+// A decoder that finds its only record damaged.
+class DamagedDecoder final : public SegmentDecoder {
+ public:
+  uint64_t record_count() const override { return 1; }
+  RecordInfo info(uint64_t /*record_index*/) const override { return {.first = 3, .last = 9, .change_count = 2}; }
+  Status Decode(uint64_t /*record_index*/, DecodedRecord* /*out*/) const override { return CorruptError("rotten bits"); }
+};
+
+TEST(DecodedSourceTest, PassesADecodersErrorOn) {
+  const SegmentMap map = OneTensorMap(2, 10);
+  const DamagedDecoder decoder;
+  const Status status = ReadAllChanges(DecodedSource(map, {{&map, &decoder}}, ValueSide::kNone, {})).status();
+  EXPECT_EQ(status.code(), Code::kCorrupt);
+  EXPECT_EQ(status.message(), "rotten bits");
 }
 
 }  // namespace

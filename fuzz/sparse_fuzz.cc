@@ -8,6 +8,7 @@
 
 #include "backend/cpu/cpu_codec.h"
 #include "base/bytes.h"
+#include "base/unit.h"
 #include "change/list_source.h"
 #include "codec/sparse_format.h"
 #include "tensor/layout.h"
@@ -39,8 +40,8 @@ std::optional<std::vector<ElementChange>> Decode(const Codec& codec, const Segme
     Require(record.count == info.change_count && info.first + record.offsets[0] == info.first);
     Require(info.first + record.offsets[record.count - 1] == info.last && info.last < map.element_count());
     for (uint64_t c = 0; c < record.count; ++c) {
-      ElementChange change{.element = info.first + record.offsets[c]};
-      std::copy_n(record.xors.data() + c * map.unit_bytes(), map.unit_bytes(), reinterpret_cast<uint8_t*>(&change.xor_bits));
+      const uint64_t xor_bits = UnitBits(record.xors.data() + c * map.unit_bytes(), map.unit_bytes());
+      const ElementChange change{info.first + record.offsets[c], 0, xor_bits};
       Require(change.xor_bits != 0 && (changes.empty() || changes.back().element < change.element));
       changes.push_back(change);
     }

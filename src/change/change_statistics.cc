@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
+
+#include "base/unit.h"
 
 namespace xorbit {
 namespace {
@@ -42,8 +43,7 @@ Status ChangeStatistics::Add(const ChangeSource& source) {
       }
       any = true;
       previous = element;
-      uint64_t value = 0;
-      std::memcpy(&value, window.xors.data() + uint64_t{i} * unit_bytes_, unit_bytes_);
+      const uint64_t value = UnitBits(window.xors.data() + uint64_t{i} * unit_bytes_, unit_bytes_);
       if (small_values.empty()) {
         AddValue(value);
       } else {

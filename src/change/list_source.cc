@@ -6,6 +6,8 @@
 #include <span>
 #include <utility>
 
+#include "base/unit.h"
+
 namespace xorbit {
 namespace {
 
@@ -66,10 +68,9 @@ Result<std::vector<ElementChange>> ReadAllChanges(const ChangeSource& source) {
   for (uint64_t w = 0; w < window_count; ++w) {
     XORBIT_RETURN_IF_ERROR(cursor->Next(&window));
     for (uint32_t i = 0; i < window.count; ++i) {
-      ElementChange change{.element = w * kWindowElements + window.positions[i]};
-      std::memcpy(&change.xor_bits, window.xors.data() + size_t{i} * unit_bytes, unit_bytes);
-      if (source.has_values()) std::memcpy(&change.old_bits, window.olds.data() + size_t{i} * unit_bytes, unit_bytes);
-      all.push_back(change);
+      const uint64_t at = uint64_t{i} * unit_bytes;
+      const uint64_t old_bits = source.has_values() ? UnitBits(window.olds.data() + at, unit_bytes) : 0;
+      all.push_back({w * kWindowElements + window.positions[i], old_bits, UnitBits(window.xors.data() + at, unit_bytes)});
     }
   }
   return all;

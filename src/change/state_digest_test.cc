@@ -7,6 +7,8 @@
 #include <numeric>
 #include <random>
 
+#include "base/unit.h"
+
 namespace xorbit {
 namespace {
 
@@ -50,9 +52,7 @@ TEST(StateDigestTest, ElementsOfEveryUnitAddUpToTheirRange) {
   for (uint32_t unit_bytes = 1; unit_bytes <= 8; unit_bytes *= 2) {
     StateDigest sum;
     for (uint64_t i = 0; i < bytes.size() / unit_bytes; ++i) {
-      uint64_t bits = 0;
-      std::memcpy(&bits, bytes.data() + i * unit_bytes, unit_bytes);
-      sum += DigestOfElement(key, unit_bytes, i, bits);
+      sum += DigestOfElement(key, unit_bytes, i, UnitBits(bytes.data() + i * unit_bytes, unit_bytes));
     }
     EXPECT_EQ(sum, DigestOfRange(key, 0, bytes)) << unit_bytes;
   }

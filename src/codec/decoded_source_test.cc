@@ -46,12 +46,10 @@ std::vector<ElementChange> Drain(const ChangeSource& source, uint64_t windows_at
       const Status status = cursor->Next(&window);
       EXPECT_TRUE(status.ok()) << status.message();
       for (uint32_t i = 0; i < window.count; ++i) {
-        ElementChange change{.element = w * kWindowElements + window.positions[i]};
-        std::memcpy(&change.xor_bits, window.xors.data() + uint64_t{i} * source.unit_bytes(), source.unit_bytes());
-        if (source.has_values()) {
-          std::memcpy(&change.old_bits, window.olds.data() + uint64_t{i} * source.unit_bytes(), source.unit_bytes());
-        }
-        all.push_back(change);
+        const uint64_t at = uint64_t{i} * source.unit_bytes();
+        const uint64_t old_bits = source.has_values() ? UnitBits(window.olds.data() + at, source.unit_bytes()) : 0;
+        const uint64_t xor_bits = UnitBits(window.xors.data() + at, source.unit_bytes());
+        all.push_back({w * kWindowElements + window.positions[i], old_bits, xor_bits});
       }
     }
   }

@@ -3,6 +3,7 @@
 #include <bit>
 #include <string>
 
+#include "base/unit.h"
 #include "base/xxh3.h"
 
 namespace xorbit {
@@ -33,8 +34,7 @@ Status CheckFrame(const FrameRecord& record, uint64_t index, const InnerCodec& i
 // Appends the element at `offset` if it is not zero; false if there are more than `limit`.
 template <uint32_t kUnitBytes>
 bool TakeElement(const uint8_t* mask, uint64_t offset, uint64_t limit, DecodedRecord* out) {
-  uint64_t bits = 0;
-  std::memcpy(&bits, mask + offset * kUnitBytes, kUnitBytes);
+  const uint64_t bits = UnitBits(mask + offset * kUnitBytes, kUnitBytes);
   if (bits == 0) return true;
   if (out->count == limit) return false;
   out->offsets[out->count] = static_cast<uint32_t>(offset);
@@ -66,20 +66,6 @@ bool Extract(ConstBytes mask, uint64_t limit, DecodedRecord* out) {
     if (!TakeElement<kUnitBytes>(mask.data(), offset, limit, out)) return false;
   }
   return true;
-}
-
-bool ExtractUnits(uint32_t unit_bytes, ConstBytes mask, uint64_t limit, DecodedRecord* out) {
-  switch (unit_bytes) {
-    case 1:
-      return Extract<1>(mask, limit, out);
-    case 2:
-      return Extract<2>(mask, limit, out);
-    case 4:
-      return Extract<4>(mask, limit, out);
-    default:
-      assert(unit_bytes == 8);
-      return Extract<8>(mask, limit, out);
-  }
 }
 
 // Bytes of the inner stream that the frames make up, if their records are well-formed, ascend and stay inside their parts.
@@ -149,7 +135,9 @@ Status MaskDecoder::Decode(uint64_t record_index, DecodedRecord* out) const {
   if (out->xors.size() < uint64_t{record.change_count} * parts_.map->unit_bytes()) {
     out->xors.resize(uint64_t{record.change_count} * parts_.map->unit_bytes());
   }
-  if (!ExtractUnits(parts_.map->unit_bytes(), mask, record.change_count, out) || out->count != record.change_count) {
+  const bool within_limit = WithUnit(parts_.map->unit_bytes(),
+                                     [&]<typename Unit>() { return Extract<sizeof(Unit)>(mask, record.change_count, out); });
+  if (!within_limit || out->count != record.change_count) {
     return FrameError(record_index, "does not have as many changes as it states");
   }
   return {};

@@ -2,9 +2,9 @@
 // product code includes it.
 #pragma once
 
-#include <cstring>
 #include <vector>
 
+#include "base/unit.h"
 #include "change/list_source.h"
 #include "codec/codec.h"
 
@@ -53,8 +53,7 @@ inline Result<std::vector<ElementChange>> DecodeAll(const SegmentDecoder& decode
     XORBIT_RETURN_IF_ERROR(decoder.Decode(i, &record));
     if (record.count != info.change_count) return CorruptError("broken promise: count");
     for (uint64_t k = 0; k < record.count; ++k) {
-      ElementChange change{.element = info.first + record.offsets[k]};
-      std::memcpy(&change.xor_bits, record.xors.data() + k * unit_bytes, unit_bytes);
+      const ElementChange change{info.first + record.offsets[k], 0, UnitBits(record.xors.data() + k * unit_bytes, unit_bytes)};
       if (change.element > info.last) return CorruptError("broken promise: span");
       if (!changes.empty() && change.element <= changes.back().element) return CorruptError("broken promise: order");
       if (change.xor_bits == 0) return CorruptError("broken promise: zero");

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/checked_math.h"
+#include "base/unit.h"
 #include "codec/sparse_table_set.h"
 
 namespace xorbit {
@@ -245,24 +246,12 @@ class SparseDecoder final : public SegmentDecoder {
   }
 
   bool HasZero(const DecodedRecord& record) const {
-    switch (unit_bytes_) {
-      case 1:
-        return HasZeroValue<uint8_t>(record.xors.data(), record.count);
-      case 2:
-        return HasZeroValue<uint16_t>(record.xors.data(), record.count);
-      case 4:
-        return HasZeroValue<uint32_t>(record.xors.data(), record.count);
-      default:
-        return HasZeroValue<uint64_t>(record.xors.data(), record.count);
-    }
+    return WithUnit(unit_bytes_, [&]<typename Unit>() { return HasZeroValue<Unit>(record.xors.data(), record.count); });
   }
 
   // Keeps the elements that change: as many as the record says, the first and the last among them.
   const char* Keep(const uint8_t* elements, uint64_t element_count, DecodedRecord* out) const {
-    const bool kept = unit_bytes_ == 1   ? Compact<uint8_t>(elements, element_count, out)
-                      : unit_bytes_ == 2 ? Compact<uint16_t>(elements, element_count, out)
-                      : unit_bytes_ == 4 ? Compact<uint32_t>(elements, element_count, out)
-                                         : Compact<uint64_t>(elements, element_count, out);
+    const bool kept = WithUnit(unit_bytes_, [&]<typename Unit>() { return Compact<Unit>(elements, element_count, out); });
     return kept ? nullptr : "its changes are not those that its record counts";
   }
 

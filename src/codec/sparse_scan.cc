@@ -6,6 +6,7 @@
 
 #include "base/checked_math.h"
 #include "base/parallel.h"
+#include "base/unit.h"
 
 namespace xorbit {
 namespace {
@@ -67,16 +68,7 @@ void CountWindow(const WindowChanges& changes, uint64_t element_count, RangeCoun
 
 using CountWindowFunction = void (*)(const WindowChanges&, uint64_t, RangeCounts*);
 CountWindowFunction CountWindowOf(uint32_t unit_bytes) {
-  switch (unit_bytes) {
-    case 1:
-      return &CountWindow<1>;
-    case 2:
-      return &CountWindow<2>;
-    case 4:
-      return &CountWindow<4>;
-    default:
-      return &CountWindow<8>;
-  }
+  return WithUnit(unit_bytes, []<typename Unit>() -> CountWindowFunction { return &CountWindow<sizeof(Unit)>; });
 }
 
 // Gaps between the last change of a window and the first of the next one that has any, within a run of sparse windows.

@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -68,8 +67,7 @@ inline std::optional<DecodedSegment> DecodeAll(const Codec& codec, const Segment
     EXPECT_EQ(record.offsets[0], 0U);
     EXPECT_EQ(info.first + record.offsets[record.count - 1], info.last);
     for (uint64_t c = 0; c < record.count; ++c) {
-      uint64_t bits = 0;
-      std::memcpy(&bits, record.xors.data() + c * map.unit_bytes(), map.unit_bytes());
+      const uint64_t bits = UnitBits(record.xors.data() + c * map.unit_bytes(), map.unit_bytes());
       EXPECT_NE(bits, 0U);
       if (c > 0) {
         EXPECT_LT(record.offsets[c - 1], record.offsets[c]);

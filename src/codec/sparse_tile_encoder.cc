@@ -5,6 +5,8 @@
 #include <bit>
 #include <cstring>
 
+#include "base/unit.h"
+
 namespace xorbit {
 namespace {
 
@@ -116,16 +118,7 @@ EncodedTile TileEncoder::Append(const TileChanges& tile, bool dense, Buffer* out
 }
 
 void TileEncoder::SplitPlanes(const uint8_t* values, uint32_t count) {
-  switch (unit_bytes_) {
-    case 1:
-      return SplitPlanesOf<1>(values, count, &plane_symbols_);
-    case 2:
-      return SplitPlanesOf<2>(values, count, &plane_symbols_);
-    case 4:
-      return SplitPlanesOf<4>(values, count, &plane_symbols_);
-    default:
-      return SplitPlanesOf<8>(values, count, &plane_symbols_);
-  }
+  WithUnit(unit_bytes_, [&]<typename Unit>() { SplitPlanesOf<sizeof(Unit)>(values, count, &plane_symbols_); });
 }
 
 void TileEncoder::MakeGaps(const TileChanges& tile) {

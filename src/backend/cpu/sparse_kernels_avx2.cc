@@ -5,6 +5,7 @@
 #include <immintrin.h>
 
 #include "backend/cpu/sparse_kernels_simd.h"
+#include "base/unit.h"
 
 #define XORBIT_AVX2 __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt")))
 
@@ -108,17 +109,8 @@ XORBIT_AVX2 bool DecodeGroupsOf(TileDecode* tile, uint32_t* offsets, uint8_t* xo
 
 }  // namespace
 
-XORBIT_AVX2 bool DecodeGroupsAvx2(TileDecode* tile, uint32_t* offsets, uint8_t* xors) {
-  switch (tile->unit_bytes) {
-    case 1:
-      return DecodeGroupsOf<1>(tile, offsets, xors);
-    case 2:
-      return DecodeGroupsOf<2>(tile, offsets, xors);
-    case 4:
-      return DecodeGroupsOf<4>(tile, offsets, xors);
-    default:
-      return DecodeGroupsOf<8>(tile, offsets, xors);
-  }
+bool DecodeGroupsAvx2(TileDecode* tile, uint32_t* offsets, uint8_t* xors) {
+  return WithUnit(tile->unit_bytes, [&]<typename Unit>() { return DecodeGroupsOf<sizeof(Unit)>(tile, offsets, xors); });
 }
 
 }  // namespace xorbit

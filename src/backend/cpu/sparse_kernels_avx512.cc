@@ -14,6 +14,7 @@
 #include <immintrin.h>
 
 #include "backend/cpu/sparse_kernels_simd.h"
+#include "base/unit.h"
 
 #define XORBIT_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,bmi,bmi2,lzcnt,popcnt")))
 
@@ -231,17 +232,8 @@ XORBIT_AVX512 __m512i EncodeHalfRow(const uint32_t* packed, const uint8_t* symbo
 
 }  // namespace
 
-XORBIT_AVX512 bool DecodeGroupsAvx512(TileDecode* tile, uint32_t* offsets, uint8_t* xors) {
-  switch (tile->unit_bytes) {
-    case 1:
-      return DecodeGroupsOf<1>(tile, offsets, xors);
-    case 2:
-      return DecodeGroupsOf<2>(tile, offsets, xors);
-    case 4:
-      return DecodeGroupsOf<4>(tile, offsets, xors);
-    default:
-      return DecodeGroupsOf<8>(tile, offsets, xors);
-  }
+bool DecodeGroupsAvx512(TileDecode* tile, uint32_t* offsets, uint8_t* xors) {
+  return WithUnit(tile->unit_bytes, [&]<typename Unit>() { return DecodeGroupsOf<sizeof(Unit)>(tile, offsets, xors); });
 }
 
 XORBIT_AVX512 void EncodeGroupsAvx512(TileEncode* tile) {

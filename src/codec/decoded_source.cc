@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/unit.h"
+
 namespace xorbit {
 namespace {
 
@@ -35,9 +37,9 @@ size_t FirstPartOf(const SegmentMap& map, uint32_t tensor_index) {
 // Walks one input's changes; remembers the record it decoded last, since ranges mostly ascend.
 class InputReader {
  public:
-  explicit InputReader(const DecodedInput& input) : input_(input) {}
+  explicit InputReader(const DecodedInput& input) : input_(input), runs_(*input.map) {}
 
-  // Calls visit(segment element, pointer to xor bytes) for every change in [first, last), ascending.
+  // Calls visit(tensor element, pointer to xor bytes) for every change of segment elements [first, last), ascending.
   template <typename Visit>
   Status ForEach(uint64_t first, uint64_t last, Visit&& visit) {
     if (first >= last) return {};
@@ -47,7 +49,8 @@ class InputReader {
       XORBIT_RETURN_IF_ERROR(Load(index));
       uint64_t i = PositionReaching(first);
       for (; i < decoded_.count && info_.first + decoded_.offsets[i] < last; ++i) {
-        visit(info_.first + decoded_.offsets[i], decoded_.xors.data() + i * unit_bytes);
+        const uint64_t element = info_.first + decoded_.offsets[i];
+        visit(runs_.Find(element).TensorElementOf(element), decoded_.xors.data() + i * unit_bytes);
       }
       next_position_ = i;
       if (info_.last >= last) break;
@@ -102,28 +105,16 @@ class InputReader {
   }
 
   DecodedInput input_;
+  RunFinder runs_;
   uint64_t loaded_ = kNoRecord;
   RecordInfo info_;
   DecodedRecord decoded_;
   uint64_t next_position_ = 0;
 };
 
-template <typename Unit>
-void XorInto(uint8_t* target, const uint8_t* source) {
-  StoreLe<Unit>(target, static_cast<Unit>(LoadLe<Unit>(target) ^ LoadLe<Unit>(source)));
-}
-
 void XorUnit(uint32_t unit_bytes, uint8_t* target, const uint8_t* source) {
-  switch (unit_bytes) {
-    case 1:
-      return XorInto<uint8_t>(target, source);
-    case 2:
-      return XorInto<uint16_t>(target, source);
-    case 4:
-      return XorInto<uint32_t>(target, source);
-    default:
-      return XorInto<uint64_t>(target, source);
-  }
+  WithUnit(unit_bytes,
+           [&]<typename Unit>() { StoreLe<Unit>(target, static_cast<Unit>(LoadLe<Unit>(target) ^ LoadLe<Unit>(source))); });
 }
 
 }  // namespace
@@ -162,10 +153,7 @@ class DecodedCursor final : public ChangeCursor {
       const uint64_t first = start + ElementsBefore(part, run.tensor_element);
       const uint64_t last = start + ElementsBefore(part, run.tensor_element + run.element_count);
       if (first == last) continue;
-      Run piece = RunAt(map, first);  // where the input's elements lie in the tensor; advanced as they ascend
-      XORBIT_RETURN_IF_ERROR(readers_[i].ForEach(first, last, [&](uint64_t element, const uint8_t* xor_bytes) {
-        if (element - piece.segment_element >= piece.element_count) piece = RunAt(map, element);
-        const uint64_t tensor_element = piece.tensor_element + (element - piece.segment_element);
+      XORBIT_RETURN_IF_ERROR(readers_[i].ForEach(first, last, [&](uint64_t tensor_element, const uint8_t* xor_bytes) {
         const uint64_t at = run.segment_element - window_begin + (tensor_element - run.tensor_element);
         XorUnit(unit_bytes, mask_.data() + at * unit_bytes, xor_bytes);
         touched_[at / 64] |= uint64_t{1} << (at % 64);
@@ -197,13 +185,12 @@ class DecodedCursor final : public ChangeCursor {
 
   void FillOlds(uint64_t window_begin, WindowChanges* changes) const {
     const uint32_t unit_bytes = source_.unit_bytes();
-    Run run;
+    RunFinder runs(*source_.target_);
     for (uint32_t i = 0; i < changes->count; ++i) {
       const uint64_t element = window_begin + changes->positions[i];
-      if (element - run.segment_element >= run.element_count) run = RunAt(*source_.target_, element);
-      const uint64_t tensor_element = run.tensor_element + (element - run.segment_element);
+      const Run& run = runs.Find(element);
       uint8_t* old = changes->olds.data() + uint64_t{i} * unit_bytes;
-      std::copy_n(source_.tensor_bytes_[run.tensor_index].data() + tensor_element * unit_bytes, unit_bytes, old);
+      std::copy_n(source_.tensor_bytes_[run.tensor_index].data() + run.TensorElementOf(element) * unit_bytes, unit_bytes, old);
       if (source_.side_ == ValueSide::kTarget) XorUnit(unit_bytes, old, changes->xors.data() + uint64_t{i} * unit_bytes);
     }
   }

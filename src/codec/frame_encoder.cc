@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/checked_math.h"
+#include "base/unit.h"
 #include "base/xxh3.h"
 
 namespace xorbit {
@@ -11,13 +12,6 @@ namespace {
 
 // Inner frames are gathered in pieces of at least this much, so that none is moved twice.
 constexpr uint64_t kPieceBytes = uint64_t{256} << 10;
-
-template <uint32_t kUnitBytes>
-uint64_t ElementBits(const uint8_t* elements, uint64_t index) {
-  uint64_t bits = 0;
-  std::memcpy(&bits, elements + index * kUnitBytes, kUnitBytes);
-  return bits;
-}
 
 template <uint32_t kUnitBytes>
 class StretchEncoder {
@@ -139,10 +133,9 @@ class StretchEncoder {
   ChangeDigest Weigh(uint64_t origin, size_t begin, size_t end) const {
     ChangeDigest digest;
     ElementWeigher weigher(*job_.map, job_.tensor_keys);
-    weigher.Add<kUnitBytes>(
-        end - begin, [&](uint64_t i) { return origin + scratch_.offsets[begin + i]; },
-        [&](uint64_t i) { return ElementBits<kUnitBytes>(scratch_.olds.data(), begin + i); },
-        [&](uint64_t i) { return ElementBits<kUnitBytes>(scratch_.xors.data(), begin + i); }, &digest);
+    weigher.Add(
+        kUnitBytes, end - begin, [&](uint64_t i) { return origin + scratch_.offsets[begin + i]; },
+        scratch_.olds.data() + begin * kUnitBytes, scratch_.xors.data() + begin * kUnitBytes, &digest);
     return digest;
   }
 
@@ -171,13 +164,6 @@ class StretchEncoder {
   FrameScratch& scratch_;
 };
 
-template <uint32_t kUnitBytes>
-Result<EncodedStretch> EncodeStretchOf(const FrameJob& job, const ElementRange& stretch, FrameScratch* scratch) {
-  StretchEncoder<kUnitBytes> encoder(job, scratch);
-  XORBIT_RETURN_IF_ERROR(encoder.Run(stretch));
-  return encoder.Take();
-}
-
 }  // namespace
 
 std::unique_ptr<FrameScratch> MakeFrameScratch(const FrameJob& job) {
@@ -190,17 +176,11 @@ std::unique_ptr<FrameScratch> MakeFrameScratch(const FrameJob& job) {
 }
 
 Result<EncodedStretch> EncodeStretch(const FrameJob& job, const ElementRange& stretch, FrameScratch* scratch) {
-  switch (job.map->unit_bytes()) {
-    case 1:
-      return EncodeStretchOf<1>(job, stretch, scratch);
-    case 2:
-      return EncodeStretchOf<2>(job, stretch, scratch);
-    case 4:
-      return EncodeStretchOf<4>(job, stretch, scratch);
-    default:
-      assert(job.map->unit_bytes() == 8);
-      return EncodeStretchOf<8>(job, stretch, scratch);
-  }
+  return WithUnit(job.map->unit_bytes(), [&]<typename Unit>() -> Result<EncodedStretch> {
+    StretchEncoder<sizeof(Unit)> encoder(job, scratch);
+    XORBIT_RETURN_IF_ERROR(encoder.Run(stretch));
+    return encoder.Take();
+  });
 }
 
 }  // namespace xorbit

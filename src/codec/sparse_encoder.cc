@@ -123,7 +123,8 @@ class PieceEncoder {
   Status AppendTile(uint64_t first, const TileChanges& tile, bool dense, ElementWeigher* weigher) {
     ChangeDigest digest;
     if (tile.olds != nullptr) {
-      digest = DigestOf(first, tile, weigher);
+      weigher->Add(
+          unit_bytes_, tile.count, [&](uint64_t i) { return first + tile.offsets[i]; }, tile.olds, tile.xors, &digest);
       if (digest.before == digest.after) return AppendHalves(first, tile, dense);
       piece_->change += digest.change();
     }
@@ -155,29 +156,6 @@ class PieceEncoder {
     const TileChanges upper{tile.count - half, rest.data(), tile.xors + value_at, tile.olds + value_at};
     XORBIT_RETURN_IF_ERROR(AppendTile(first, lower, dense, &weigher));
     return AppendTile(first + start, upper, dense, &weigher);
-  }
-
-  ChangeDigest DigestOf(uint64_t first, const TileChanges& tile, ElementWeigher* weigher) const {
-    switch (unit_bytes_) {
-      case 1:
-        return DigestOf<uint8_t>(first, tile, weigher);
-      case 2:
-        return DigestOf<uint16_t>(first, tile, weigher);
-      case 4:
-        return DigestOf<uint32_t>(first, tile, weigher);
-      default:
-        return DigestOf<uint64_t>(first, tile, weigher);
-    }
-  }
-
-  template <typename Value>
-  static ChangeDigest DigestOf(uint64_t first, const TileChanges& tile, ElementWeigher* weigher) {
-    ChangeDigest digest;
-    weigher->Add<sizeof(Value)>(
-        tile.count, [&](uint64_t i) { return first + tile.offsets[i]; },
-        [&](uint64_t i) { return uint64_t{LoadLe<Value>(tile.olds + i * sizeof(Value))}; },
-        [&](uint64_t i) { return uint64_t{LoadLe<Value>(tile.xors + i * sizeof(Value))}; }, &digest);
-    return digest;
   }
 
   const SegmentInput* input_;

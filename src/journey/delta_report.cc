@@ -19,11 +19,10 @@ Status AddSegment(const PayloadSegment& segment, const SegmentDecoder& decoder, 
     XORBIT_RETURN_IF_ERROR(decoder.Decode(index, &record));
     const uint64_t first = decoder.info(index).first;
     std::vector<std::pair<uint32_t, uint64_t>> counts;  // tensor, changes
-    Run run;
+    RunFinder runs(segment.map);
     for (uint64_t i = 0; i < record.count; ++i) {
-      const uint64_t element = first + record.offsets[i];
-      if (element - run.segment_element >= run.element_count) run = RunAt(segment.map, element);
-      if (counts.empty() || counts.back().first != run.tensor_index) counts.emplace_back(run.tensor_index, 0);
+      const uint32_t tensor_index = runs.Find(first + record.offsets[i]).tensor_index;
+      if (counts.empty() || counts.back().first != tensor_index) counts.emplace_back(tensor_index, 0);
       ++counts.back().second;
     }
     const std::lock_guard lock(mutex);

@@ -18,34 +18,6 @@ struct Stretch {
   ChangeDigest digest;
 };
 
-uint64_t BitsAt(const std::vector<uint8_t>& values, uint32_t unit_bytes, uint64_t index) {
-  uint64_t bits = 0;
-  std::copy_n(values.data() + index * unit_bytes, unit_bytes, reinterpret_cast<uint8_t*>(&bits));
-  return bits;
-}
-
-template <uint32_t kUnitBytes>
-void WeighWindow(const WindowChanges& window, uint64_t window_begin, ElementWeigher* weigher, ChangeDigest* sum) {
-  weigher->Add<kUnitBytes>(
-      window.count, [&](uint64_t i) { return window_begin + window.positions[i]; },
-      [&](uint64_t i) { return BitsAt(window.olds, kUnitBytes, i); },
-      [&](uint64_t i) { return BitsAt(window.xors, kUnitBytes, i); }, sum);
-}
-
-void WeighWindowOfAnyUnit(uint32_t unit_bytes, const WindowChanges& window, uint64_t window_begin, ElementWeigher* weigher,
-                          ChangeDigest* sum) {
-  switch (unit_bytes) {
-    case 1:
-      return WeighWindow<1>(window, window_begin, weigher, sum);
-    case 2:
-      return WeighWindow<2>(window, window_begin, weigher, sum);
-    case 4:
-      return WeighWindow<4>(window, window_begin, weigher, sum);
-    default:
-      return WeighWindow<8>(window, window_begin, weigher, sum);
-  }
-}
-
 // Keeps only what a window holds: full-window buffers for every window of a stretch would be 64 times too much.
 WindowChanges Compact(const WindowChanges& full, uint32_t unit_bytes) {
   const auto value_bytes = static_cast<ptrdiff_t>(uint64_t{full.count} * unit_bytes);
@@ -66,7 +38,10 @@ Status FillStretch(const PatchInput& input, std::span<const uint64_t> tensor_key
   stretch->digest = {};
   for (uint64_t i = 0; i < window_count; ++i) {
     XORBIT_RETURN_IF_ERROR(cursor->Next(&full));
-    WeighWindowOfAnyUnit(unit_bytes, full, (first_window + i) * kWindowElements, &weigher, &stretch->digest);
+    const uint64_t window_begin = (first_window + i) * kWindowElements;
+    weigher.Add(
+        unit_bytes, full.count, [&](uint64_t c) { return window_begin + full.positions[c]; }, full.olds.data(),
+        full.xors.data(), &stretch->digest);
     stretch->windows.push_back(Compact(full, unit_bytes));
   }
   return {};

@@ -24,11 +24,9 @@ Status CountTensors(const SegmentMap& map, const ChangeSource& source, int threa
     for (uint64_t w = first; w < first + count; ++w) {
       XORBIT_RETURN_IF_ERROR(cursor->Next(&window));
       const std::lock_guard lock(mutex);
-      Run run;
+      RunFinder runs(map);
       for (uint32_t i = 0; i < window.count; ++i) {
-        const uint64_t element = w * kWindowElements + window.positions[i];
-        if (element - run.segment_element >= run.element_count) run = RunAt(map, element);
-        ++(*tensors)[run.tensor_index].change_count;
+        ++(*tensors)[runs.Find(w * kWindowElements + window.positions[i]).tensor_index].change_count;
       }
     }
     return {};

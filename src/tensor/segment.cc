@@ -103,4 +103,14 @@ bool RunWalker::Next(Run* run) {
   return true;
 }
 
+void RunFinder::Advance(uint64_t element) {
+  // Mostly the next run of the same part, or one of the next parts.
+  const size_t part_count = map_->parts().size();
+  for (int step = 0; step < 4 && part_ < part_count && map_->part_start(part_ + 1) <= element; ++step) ++part_;
+  if (part_ >= part_count || element < map_->part_start(part_) || element >= map_->part_start(part_ + 1)) {
+    part_ = map_->PartAt(element);
+  }
+  run_ = RunInPart(*map_, part_, element);
+}
+
 }  // namespace xorbit

@@ -43,6 +43,9 @@ struct Run {
   uint64_t tensor_element = 0;   // first element, in the tensor
   uint64_t segment_element = 0;  // first element, in the segment
   uint64_t element_count = 0;
+
+  // Where a segment element of the run is in the tensor.
+  uint64_t TensorElementOf(uint64_t element) const { return tensor_element + (element - segment_element); }
 };
 
 // Maps a segment's elements to canonical positions. Immutable; safe to share between threads.
@@ -84,6 +87,25 @@ class RunWalker {
   uint64_t at_;
   uint64_t end_;
   size_t part_;
+};
+
+// Finds runs of elements that mostly ascend: in the last run by a comparison, in the next parts by a few. The map must outlive
+// it. One thread.
+class RunFinder {
+ public:
+  explicit RunFinder(const SegmentMap& map) : map_(&map) {}
+  // A run that holds `element` < map.element_count(); it may begin before it. Valid until the next call.
+  const Run& Find(uint64_t element) {
+    if (element - run_.segment_element >= run_.element_count) Advance(element);
+    return run_;
+  }
+
+ private:
+  void Advance(uint64_t element);
+
+  const SegmentMap* map_;
+  size_t part_ = 0;  // of run_
+  Run run_;
 };
 
 // The run that holds `element` of part `part_index`, from there to the run's end.

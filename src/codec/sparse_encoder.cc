@@ -17,6 +17,7 @@ constexpr uint64_t kPieceChanges = 64 * kMaxTileChanges;
 
 struct Piece {
   std::span<const PlannedTile> tiles;
+  uint64_t change_count = 0;
   std::vector<TileRecord> records;  // offsets count from the piece's start
   Buffer body;
   StateDigest change;
@@ -33,7 +34,9 @@ std::vector<Piece> CutPieces(std::span<const PlannedTile> tiles) {
     uint64_t changes = 0;
     size_t end = begin;
     while (end < tiles.size() && changes < kPieceChanges) changes += tiles[end++].change_count;
-    pieces.emplace_back().tiles = tiles.subspan(begin, end - begin);
+    Piece& piece = pieces.emplace_back();
+    piece.tiles = tiles.subspan(begin, end - begin);
+    piece.change_count = changes;
     begin = end;
   }
   return pieces;
@@ -72,31 +75,44 @@ class PieceEncoder {
   }
 
  private:
-  // Collects a tile's changes from the windows that hold them. The window that the last tile ended in is still at hand.
+  // Collects a tile's changes from the windows that hold them. The window that the last tile ended in is still at hand. Values
+  // are copied only if they do not stand end to end already, as they do in the scan's cache.
   Status Gather(const PlannedTile& planned, uint64_t* first, TileChanges* tile) {
     Reserve(planned.change_count);
     uint64_t window_index = planned.window_index;
     uint32_t at = planned.first_change;
+    XORBIT_RETURN_IF_ERROR(View(window_index));
+    const bool copy_values = view_.values_count - at < planned.change_count;
+    const uint8_t* const xors = copy_values ? xors_.data() : view_.xors + size_t{at} * unit_bytes_;
+    const uint8_t* olds = nullptr;
+    if (view_.olds != nullptr) olds = copy_values ? olds_.data() : view_.olds + size_t{at} * unit_bytes_;
     uint32_t filled = 0;
     while (filled < planned.change_count) {
-      if (!has_view_ || view_window_ != window_index) {
-        XORBIT_RETURN_IF_ERROR(reader_.Read(window_index, &view_));
-        assert(view_.count == input_->scan->windows[window_index].change_count);
-        view_window_ = window_index;
-        has_view_ = true;
-      }
+      XORBIT_RETURN_IF_ERROR(View(window_index));
       const uint32_t taken = std::min(planned.change_count - filled, view_.count - at);
       const uint64_t window_start = window_index * kWindowElements;
       if (filled == 0) *first = window_start + view_.positions[at];
       const uint32_t base = static_cast<uint32_t>(window_start - *first);  // may wrap below zero and back
       for (uint32_t i = 0; i < taken; ++i) offsets_[filled + i] = base + view_.positions[at + i];
-      CopyValues(view_.xors, at, taken, filled, &xors_);
-      if (view_.olds != nullptr) CopyValues(view_.olds, at, taken, filled, &olds_);
+      if (copy_values) {
+        CopyValues(view_.xors, at, taken, filled, &xors_);
+        if (view_.olds != nullptr) CopyValues(view_.olds, at, taken, filled, &olds_);
+      }
       filled += taken;
       at = 0;
       if (filled < planned.change_count) window_index = NextChangedWindow(window_index);
     }
-    *tile = {filled, offsets_.data(), xors_.data(), view_.olds != nullptr ? olds_.data() : nullptr};
+    *tile = {filled, offsets_.data(), xors, olds};
+    return {};
+  }
+
+  // Points view_ at the window.
+  Status View(uint64_t window_index) {
+    if (has_view_ && view_window_ == window_index) return {};
+    XORBIT_RETURN_IF_ERROR(reader_.Read(window_index, &view_));
+    assert(view_.count == input_->scan->windows[window_index].change_count);
+    view_window_ = window_index;
+    has_view_ = true;
     return {};
   }
 
@@ -130,6 +146,7 @@ class PieceEncoder {
     }
     const uint64_t offset = piece_->body.size();
     const EncodedTile encoded = encoder_.Append(tile, dense, &piece_->body);
+    if (offset == 0) ReserveBody(tile.count);
     piece_->records.push_back({first, offset, digest.before, digest.after, tile.span(), static_cast<uint16_t>(tile.count - 1),
                                static_cast<uint8_t>(encoded.mode), 0});
     if (encoded.mode == TileMode::kSparse) {
@@ -140,6 +157,12 @@ class PieceEncoder {
       piece_->dense_saved_bytes += encoded.saved_bytes;
     }
     return {};
+  }
+
+  // Room for tiles like the first one, which is all there is yet: growing in steps copies everything twice.
+  void ReserveBody(uint32_t first_count) {
+    const uint64_t expected_bytes = piece_->body.size() * piece_->change_count / first_count;
+    piece_->body.reserve(expected_bytes + expected_bytes / 8);
   }
 
   Status AppendHalves(uint64_t first, const TileChanges& tile, bool dense) {

@@ -15,37 +15,51 @@ namespace {
 constexpr uint64_t kMaxWindowsPerRange = 64;
 constexpr uint64_t kRangesPerThread = 8;
 
-// Neighbouring changes often have the same symbol; two counters a symbol keep one increment from waiting for the other.
+// Neighbouring changes often have the same symbol; several counters a symbol keep one increment from waiting for the other.
+constexpr uint32_t kCounterCopies = 4;
+
 struct RangeCounts {
-  std::array<std::array<uint32_t, kGapSymbols>, 2> gaps{};
-  std::array<std::array<std::array<uint32_t, kValueSymbols>, 2>, kMaxPlanes> planes{};
+  std::array<std::array<uint32_t, kGapSymbols>, kCounterCopies> gaps{};
+  std::array<std::array<std::array<uint32_t, kValueSymbols>, kCounterCopies>, kMaxPlanes> planes{};
   std::array<std::array<uint32_t, kValueSymbols>, kMaxPlanes> dense_planes{};
 
   void AddTo(SegmentHistograms* sum, uint32_t unit_bytes) const {
-    for (size_t s = 0; s < kGapSymbols; ++s) sum->gaps[s] += uint64_t{gaps[0][s]} + gaps[1][s];
-    for (uint32_t p = 0; p < unit_bytes; ++p) {
-      for (size_t s = 0; s < kValueSymbols; ++s) {
-        sum->planes[p][s] += uint64_t{planes[p][0][s]} + planes[p][1][s];
-        sum->dense_planes[p][s] += dense_planes[p][s];
+    for (uint32_t copy = 0; copy < kCounterCopies; ++copy) {
+      for (size_t s = 0; s < kGapSymbols; ++s) sum->gaps[s] += gaps[copy][s];
+      for (uint32_t p = 0; p < unit_bytes; ++p) {
+        for (size_t s = 0; s < kValueSymbols; ++s) sum->planes[p][s] += planes[p][copy][s];
       }
+    }
+    for (uint32_t p = 0; p < unit_bytes; ++p) {
+      for (size_t s = 0; s < kValueSymbols; ++s) sum->dense_planes[p][s] += dense_planes[p][s];
     }
   }
 };
 static_assert(kMaxWindowsPerRange * kWindowElements <= UINT32_MAX, "a range's counters must not overflow");
 
+// Calls count_one(i, copy) for i in [begin, end), with the copies in turn.
+template <typename CountOne>
+void CountInTurn(uint32_t begin, uint32_t end, CountOne&& count_one) {
+  uint32_t i = begin;
+  for (; i + kCounterCopies <= end; i += kCounterCopies) {
+    for (uint32_t copy = 0; copy < kCounterCopies; ++copy) count_one(i + copy, copy);
+  }
+  for (uint32_t copy = 0; i < end; ++i, ++copy) count_one(i, copy);
+}
+
 void CountGaps(const WindowChanges& changes, RangeCounts* counts) {
   const uint16_t* positions = changes.positions.data();
-  for (uint32_t i = 1; i < changes.count; ++i) {
-    ++counts->gaps[i % 2][GapSymbolOf(static_cast<uint32_t>(positions[i] - positions[i - 1] - 1))];
-  }
+  CountInTurn(1, changes.count, [&](uint32_t i, uint32_t copy) {
+    ++counts->gaps[copy][GapSymbolOf(static_cast<uint32_t>(positions[i] - positions[i - 1] - 1))];
+  });
 }
 
 template <uint32_t kUnitBytes>
 void CountValues(const WindowChanges& changes, RangeCounts* counts) {
   const uint8_t* xors = changes.xors.data();
-  for (uint32_t i = 0; i < changes.count; ++i) {
-    for (uint32_t plane = 0; plane < kUnitBytes; ++plane) ++counts->planes[plane][i % 2][xors[i * kUnitBytes + plane]];
-  }
+  CountInTurn(0, changes.count, [&](uint32_t i, uint32_t copy) {
+    for (uint32_t plane = 0; plane < kUnitBytes; ++plane) ++counts->planes[plane][copy][xors[i * kUnitBytes + plane]];
+  });
 }
 
 template <uint32_t kUnitBytes>
@@ -196,7 +210,8 @@ Status WindowReader::Read(uint64_t window_index, WindowView* view) {
   if (!range.cached) return ReadSource(window_index, view);
   for (; next_window_ < window_index; ++next_window_) next_change_ += scan_->windows[next_window_].change_count;
   const uint64_t value_at = next_change_ * source_->unit_bytes();
-  *view = {scan_->windows[window_index].change_count, range.positions.data() + next_change_, range.xors.data() + value_at,
+  *view = {scan_->windows[window_index].change_count, range.positions.size() - next_change_,
+           range.positions.data() + next_change_, range.xors.data() + value_at,
            source_->has_values() ? range.olds.data() + value_at : nullptr};
   next_change_ += view->count;
   ++next_window_;
@@ -211,7 +226,7 @@ Status WindowReader::ReadSource(uint64_t window_index, WindowView* view) {
   if (changes_.positions.empty()) changes_.Reserve(source_->unit_bytes(), source_->has_values());
   XORBIT_RETURN_IF_ERROR(cursor_->Next(&changes_));
   next_window_ = window_index + 1;
-  *view = {changes_.count, changes_.positions.data(), changes_.xors.data(),
+  *view = {changes_.count, changes_.count, changes_.positions.data(), changes_.xors.data(),
            source_->has_values() ? changes_.olds.data() : nullptr};
   return {};
 }

@@ -37,9 +37,11 @@ struct WindowScan {
 // source does.
 Result<WindowScan> ScanWindows(const ChangeSource& source, const EncodeOptions& options);
 
-// Where a window's changes are; valid until the reader's next call.
+// Where a window's changes are; valid until the reader's next call. Where values_count is above count, the values of the next
+// changed windows follow, and all of them stay valid as long as the scan.
 struct WindowView {
   uint32_t count = 0;
+  uint64_t values_count = 0;  // how many values stand end to end at xors and olds
   const uint16_t* positions = nullptr;
   const uint8_t* xors = nullptr;
   const uint8_t* olds = nullptr;  // null without values

@@ -2,19 +2,16 @@
 // write.
 //
 // They need numpy, zstandard, xxhash and safetensors: XORBIT_RIVALS_PYTHON names an interpreter that has them, python3
-// otherwise. Without them these tests are skipped. XORBIT_TEST_DATA may name a folder with step_000000 and step_000001 of a
-// real run.
+// otherwise. Without them these tests are skipped. XORBIT_TEST_DATA may name a folder that holds rl-run, the packed checkpoints
+// of a real run.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <random>
 
-#include "base/temporary_folder.h"
-#include "interchange/miles_delta.h"
-#include "interchange/miles_writer.h"
+#include "interchange/miles_test_folder.h"
 #include "tensor/checkpoint.h"
 #include "tensor/checkpoint_writer.h"
-#include "tensor/random_model.h"
 
 namespace xorbit {
 namespace {
@@ -58,8 +55,7 @@ class MilesPython : public testing::Test {
       GTEST_SKIP() << "needs a python3 with numpy, safetensors, xxhash and zstandard (XORBIT_RIVALS_PYTHON)";
     }
     const uint64_t seed = std::random_device{}();
-    RecordProperty("seed", std::to_string(seed));
-    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
     Random random(seed);
     layout_ = Layout::Make({{"model.embed", Dtype::kBF16, {1000, 300}},
                             {"model.norm", Dtype::kF32, {333}},
@@ -110,6 +106,7 @@ class MilesPython : public testing::Test {
     const std::vector<ConstBytes> news = new_.all_tensor_bytes();
     EXPECT_EQ(delta->VerifyAgainst(olds, 2).value().state, MilesState::kBase);
     EXPECT_EQ(delta->VerifyAgainst(news, 2).value().state, MilesState::kTarget);
+    EXPECT_TRUE(SameBytes(ApplyTo(*delta, olds), news));
   }
 
   TemporaryFolder folder_;
@@ -130,8 +127,10 @@ TEST_F(MilesPython, WeReadTheirs) {
 
 TEST_F(MilesPython, RealStepsBothWays) {
   const char* data = std::getenv("XORBIT_TEST_DATA");
-  if (data == nullptr) GTEST_SKIP() << "needs real checkpoints (XORBIT_TEST_DATA)";
-  UseCheckpoints(fs::path(data) / "step_000000" / "model.safetensors", fs::path(data) / "step_000001" / "model.safetensors");
+  const fs::path unpack = fs::path(data != nullptr ? data : "") / "rl-run" / "unpack.py";
+  if (data == nullptr || !fs::exists(unpack)) GTEST_SKIP() << "needs a folder with rl-run in it (XORBIT_TEST_DATA)";
+  ASSERT_EQ(RunShell(Python() + " " + unpack.string() + " " + folder_.path().string()), 0);
+  UseCheckpoints(folder_ / "step_000000" / "model.safetensors", folder_ / "step_000001" / "model.safetensors");
   ExpectTheyReadOurs(kFormats[0], folder_ / "ours", 1);
   ExpectWeReadTheirs(kFormats[0], folder_ / "theirs");
 }

@@ -19,15 +19,17 @@ void AppendJsonString(std::string& out, std::string_view text) {
   out += '"';
   for (const char c : text) {
     const auto byte = static_cast<uint8_t>(c);
+    if (byte >= 0x20 && c != '"' && c != '\\') {
+      out += c;
+      continue;
+    }
     size_t at = 0;
     while (at < kShort.size() && kShort[at] != c) at += 2;
     if (at < kShort.size()) {
       out += {'\\', kShort[at + 1]};
-    } else if (byte < 0x20) {
+    } else {
       out += "\\u00";
       out += {kHexDigits[byte >> 4], kHexDigits[byte & 15]};
-    } else {
-      out += c;
     }
   }
   out += '"';
@@ -64,6 +66,11 @@ Status AppendMetadata(std::string& json, const std::map<std::string, std::string
   return {};
 }
 
+Status OverLimit() {
+  return CorruptError("the header is over the format's limit of " + std::to_string(kSafetensorsMaxHeaderBytes) +
+                      " bytes: write more, smaller files");
+}
+
 // The package's order of types, last first.
 constexpr std::array kAscending = {
     Dtype::kBool,   Dtype::kF4,     Dtype::kF6E2M3, Dtype::kF6E3M2,     Dtype::kU8,         Dtype::kI8,
@@ -88,6 +95,7 @@ Result<Buffer> BuildSafetensorsHeader(const SafetensorsHeaderSpec& spec) {
   std::set<std::string_view> names;
   uint64_t at = 0;
   for (const SafetensorsEntry& entry : spec.entries) {
+    if (json.size() + entry.name.size() > kSafetensorsMaxHeaderBytes) return OverLimit();
     XORBIT_RETURN_IF_ERROR(CheckText(entry.name, "tensor name"));
     const std::string who = "tensor " + Quoted(entry.name);
     if (entry.name == kSafetensorsMetadataKey) return CorruptError("a tensor may not be named __metadata__");
@@ -99,15 +107,11 @@ Result<Buffer> BuildSafetensorsHeader(const SafetensorsHeaderSpec& spec) {
     if (!end) return CorruptError("the tensors add up to more than 2^64 bytes");
     if (json.size() > 1) json += ',';
     AppendEntry(json, entry, at, *end);
-    if (json.size() > kSafetensorsMaxHeaderBytes) break;
     at = *end;
   }
   json += '}';
   json.resize(DivideRoundUp(json.size(), 8) * 8, ' ');
-  if (json.size() > kSafetensorsMaxHeaderBytes) {
-    return CorruptError("the header is over the format's limit of " + std::to_string(kSafetensorsMaxHeaderBytes) +
-                        " bytes: write more, smaller files");
-  }
+  if (json.size() > kSafetensorsMaxHeaderBytes) return OverLimit();
   Buffer header;
   header.reserve(sizeof(uint64_t) + json.size());
   AppendLe<uint64_t>(header, json.size());

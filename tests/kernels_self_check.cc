@@ -9,6 +9,7 @@
 
 #include "backend/cpu/kernels.h"
 #include "base/bytes.h"
+#include "base/testing/seed.h"
 
 namespace xorbit {
 namespace {
@@ -76,7 +77,7 @@ void CheckDigestAndSum(const CpuKernels& kernels, Random& random) {
 int Main() {
   const CpuLevel level = BestCpuLevel();
   if (level == CpuLevel::kPortable) std::printf("this machine has the portable level only: nothing to compare\n");
-  const uint64_t seed = std::random_device()();
+  const uint64_t seed = TestSeed();
   std::printf("level %s, seed %llu\n", std::string(NameOf(level)).c_str(), static_cast<unsigned long long>(seed));
   Random random(seed);
   for (int round = 0; round < 200; ++round) {

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "base/sha256.h"
+#include "base/testing/seed.h"
 
 namespace xorbit {
 namespace {
@@ -36,7 +37,7 @@ TEST(BytesTest, VarintGoldens) {
 }
 
 TEST(BytesTest, VarintsReadBack) {
-  const auto seed = std::random_device{}();
+  const auto seed = TestSeed();
   SCOPED_TRACE(seed);
   std::mt19937_64 random(seed);
   Buffer out;

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <random>
 
+#include "base/testing/seed.h"
 #include "base/unit.h"
 
 namespace xorbit {
@@ -43,7 +44,7 @@ TEST(StateDigestTest, DigestsOfTheWorkedExample) {
 }
 
 TEST(StateDigestTest, ElementsOfEveryUnitAddUpToTheirRange) {
-  const uint64_t seed = std::random_device()();
+  const uint64_t seed = TestSeed();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937_64 random(seed);
   Buffer bytes(200);

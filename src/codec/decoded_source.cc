@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "base/unit.h"
 
@@ -112,18 +113,14 @@ class InputReader {
   uint64_t next_position_ = 0;
 };
 
-void XorUnit(uint32_t unit_bytes, uint8_t* target, const uint8_t* source) {
-  WithUnit(unit_bytes,
-           [&]<typename Unit>() { StoreLe<Unit>(target, static_cast<Unit>(LoadLe<Unit>(target) ^ LoadLe<Unit>(source))); });
-}
-
 }  // namespace
 
+template <typename Unit>
 class DecodedCursor final : public ChangeCursor {
  public:
   DecodedCursor(const DecodedSource& source, uint64_t first_window) : source_(source), window_(first_window) {
     for (const DecodedInput& input : source.inputs_) readers_.emplace_back(input);
-    mask_.resize(kWindowElements * source.unit_bytes());
+    mask_.resize(kWindowElements);
     touched_.resize(kWindowElements / 64);
   }
 
@@ -145,7 +142,6 @@ class DecodedCursor final : public ChangeCursor {
   // XORs what input `i` has for `run` into the window's mask.
   Status Pour(size_t i, const Run& run, uint64_t window_begin) {
     const SegmentMap& map = *source_.inputs_[i].map;
-    const uint32_t unit_bytes = source_.unit_bytes();
     for (size_t p = FirstPartOf(map, run.tensor_index); p < map.parts().size(); ++p) {
       const Part& part = map.parts()[p];
       if (part.tensor_index != run.tensor_index || part.origin >= run.tensor_element + run.element_count) break;
@@ -155,7 +151,7 @@ class DecodedCursor final : public ChangeCursor {
       if (first == last) continue;
       XORBIT_RETURN_IF_ERROR(readers_[i].ForEach(first, last, [&](uint64_t tensor_element, const uint8_t* xor_bytes) {
         const uint64_t at = run.segment_element - window_begin + (tensor_element - run.tensor_element);
-        XorUnit(unit_bytes, mask_.data() + at * unit_bytes, xor_bytes);
+        mask_[at] = static_cast<Unit>(mask_[at] ^ LoadLe<Unit>(xor_bytes));
         touched_[at / 64] |= uint64_t{1} << (at % 64);
       }));
     }
@@ -164,41 +160,38 @@ class DecodedCursor final : public ChangeCursor {
 
   // Moves the non-zero elements of the mask into `changes` and clears the mask.
   void Extract(WindowChanges* changes) {
-    const uint32_t unit_bytes = source_.unit_bytes();
     uint32_t count = 0;
     for (size_t word_index = 0; word_index < touched_.size(); ++word_index) {
       uint64_t word = touched_[word_index];
       touched_[word_index] = 0;
       for (; word != 0; word &= word - 1) {
         const auto at = static_cast<uint32_t>(word_index * 64) + static_cast<uint32_t>(std::countr_zero(word));
-        uint8_t* value = mask_.data() + uint64_t{at} * unit_bytes;
-        const bool zero = std::all_of(value, value + unit_bytes, [](uint8_t byte) { return byte == 0; });
-        if (zero) continue;  // cancelled
+        const Unit value = std::exchange(mask_[at], Unit{0});
         changes->positions[count] = static_cast<uint16_t>(at);
-        std::copy_n(value, unit_bytes, changes->xors.data() + uint64_t{count} * unit_bytes);
-        std::fill_n(value, unit_bytes, uint8_t{0});
-        ++count;
+        StoreLe<Unit>(changes->xors.data() + count * sizeof(Unit), value);
+        count += value != 0 ? 1 : 0;  // zero: cancelled
       }
     }
     changes->count = count;
   }
 
   void FillOlds(uint64_t window_begin, WindowChanges* changes) const {
-    const uint32_t unit_bytes = source_.unit_bytes();
     RunFinder runs(*source_.target_);
     for (uint32_t i = 0; i < changes->count; ++i) {
       const uint64_t element = window_begin + changes->positions[i];
       const Run& run = runs.Find(element);
-      uint8_t* old = changes->olds.data() + uint64_t{i} * unit_bytes;
-      std::copy_n(source_.tensor_bytes_[run.tensor_index].data() + run.TensorElementOf(element) * unit_bytes, unit_bytes, old);
-      if (source_.side_ == ValueSide::kTarget) XorUnit(unit_bytes, old, changes->xors.data() + uint64_t{i} * unit_bytes);
+      const uint8_t* tensor = source_.tensor_bytes_[run.tensor_index].data();
+      Unit old = LoadLe<Unit>(tensor + run.TensorElementOf(element) * sizeof(Unit));
+      if (source_.side_ == ValueSide::kTarget)
+        old = static_cast<Unit>(old ^ LoadLe<Unit>(changes->xors.data() + i * sizeof(Unit)));
+      StoreLe<Unit>(changes->olds.data() + i * sizeof(Unit), old);
     }
   }
 
   const DecodedSource& source_;
   uint64_t window_;
   std::vector<InputReader> readers_;
-  Buffer mask_;                    // the window's XORs so far; all zero between windows
+  std::vector<Unit> mask_;         // the window's XORs so far; all zero between windows
   std::vector<uint64_t> touched_;  // a bit per element of mask_ that was written
 };
 
@@ -207,7 +200,9 @@ DecodedSource::DecodedSource(const SegmentMap& target, std::vector<DecodedInput>
     : target_(&target), inputs_(std::move(inputs)), side_(side), tensor_bytes_(tensor_bytes) {}
 
 std::unique_ptr<ChangeCursor> DecodedSource::Open(uint64_t first_window, uint64_t /*window_count*/) const {
-  return std::make_unique<DecodedCursor>(*this, first_window);
+  return WithUnit(unit_bytes(), [&]<typename Unit>() -> std::unique_ptr<ChangeCursor> {
+    return std::make_unique<DecodedCursor<Unit>>(*this, first_window);
+  });
 }
 
 }  // namespace xorbit

@@ -51,6 +51,7 @@ class DecodedSource final : public ChangeSource {
   std::unique_ptr<ChangeCursor> Open(uint64_t first_window, uint64_t window_count) const override;
 
  private:
+  template <typename Unit>
   friend class DecodedCursor;
 
   const SegmentMap* target_;

@@ -9,6 +9,7 @@
 #include <random>
 #include <utility>
 
+#include "base/testing/seed.h"
 #include "codec/change_digest.h"
 #include "codec/mask_decoder.h"
 #include "codec/mask_format.h"
@@ -62,7 +63,7 @@ std::vector<ElementChange> RandomChanges(Random& random, const SegmentMap& map) 
 }
 
 TEST(MaskCodec, RoundTripsEverySegment) {
-  const uint64_t seed = std::random_device{}();
+  const uint64_t seed = TestSeed();
   Random random(seed);
   for (int round = 0; round < 40; ++round) {
     SCOPED_TRACE("seed " + std::to_string(seed) + " round " + std::to_string(round));

@@ -1,6 +1,7 @@
 // The inner encoders' streams, byte for byte through the stock libraries, over masks of every shape; and decoders that survive
 // what is not such a stream.
 #include "codec/mask_inner.h"
+#include "base/testing/seed.h"
 
 #include <gtest/gtest.h>
 #include <lz4.h>
@@ -159,7 +160,7 @@ TEST(MaskInner, EveryRunLengthIsReadByStockDecoders) {
 }
 
 TEST(MaskInner, RandomMasksAreReadByStockDecoders) {
-  const uint64_t seed = std::random_device{}();
+  const uint64_t seed = TestSeed();
   Random random(seed);
   for (int round = 0; round < 300; ++round) {
     const uint64_t mask_bytes = 1 + random() % (round % 10 == 0 ? 300'000 : 5000);
@@ -234,7 +235,7 @@ TEST(MaskInner, ZstdRefusesFramesThatAreNotOnePlainFrame) {
 
 // Any damage is either an error or some other mask of the right length; a sanitizer watches the rest.
 TEST(MaskInner, DamagedStreamsStayInBounds) {
-  const uint64_t seed = std::random_device{}();
+  const uint64_t seed = TestSeed();
   Random random(seed);
   for (int round = 0; round < 3000; ++round) {
     const Mask mask = ClusteredMask(random, 1 + random() % 3000);

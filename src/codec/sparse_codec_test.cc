@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "base/testing/seed.h"
 #include "codec/sparse_format.h"
 #include "codec/sparse_test_util.h"
 
@@ -82,7 +83,7 @@ TEST(SparseCodec, RoundTripsAtAllDensities) {
 }
 
 TEST(SparseCodec, RoundTripsRandomSegments) {
-  const uint64_t seed = std::random_device()();
+  const uint64_t seed = TestSeed();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   Random random(seed);
   for (int round = 0; round < 40; ++round) {

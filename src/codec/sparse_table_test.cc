@@ -6,6 +6,7 @@
 #include <numeric>
 #include <random>
 
+#include "base/testing/seed.h"
 #include "codec/sparse_kernels.h"
 #include "codec/sparse_table_set.h"
 
@@ -34,7 +35,7 @@ TEST(SparseTable, GapSymbolsAndRawBitsCoverEveryGapOnce) {
 }
 
 TEST(SparseTable, NormalizesAnyHistogram) {
-  const uint64_t seed = std::random_device()();
+  const uint64_t seed = TestSeed();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   std::mt19937_64 random(seed);
   for (int round = 0; round < 500; ++round) {
@@ -70,7 +71,7 @@ TEST(SparseTable, CostIsWithinRoundingOfTheEntropyBound) {
 }
 
 TEST(SparseTable, SerializesAndRefusesWhatItWouldNotWrite) {
-  const uint64_t seed = std::random_device()();
+  const uint64_t seed = TestSeed();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   std::mt19937_64 random(seed);
   for (int round = 0; round < 300; ++round) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/testing/seed.h"
 #include "tensor/random_model.h"
 
 namespace xorbit {
@@ -49,7 +50,7 @@ TEST(OracleTest, FoldDropsWhatCancelsAndKeepsTheFirstOldValue) {
 }
 
 TEST(OracleTest, ChainsOnRandomModelsFoldIntoTheDirectDiffAndApply) {
-  const uint64_t seed = std::random_device()();
+  const uint64_t seed = TestSeed();
   SCOPED_TRACE("seed " + std::to_string(seed));
   Random random(seed);
   for (int round = 0; round < 10; ++round) {

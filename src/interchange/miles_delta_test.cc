@@ -7,6 +7,7 @@
 
 #include <random>
 
+#include "base/testing/seed.h"
 #include "interchange/miles_test_folder.h"
 
 namespace xorbit {
@@ -15,7 +16,7 @@ namespace {
 using testing::HasSubstr;
 
 TEST(MilesFolder, PropertyRoundTrip) {
-  const uint64_t seed = std::random_device{}();
+  const uint64_t seed = TestSeed();
   SCOPED_TRACE("seed " + std::to_string(seed));
   Random random(seed);
   for (int round = 0; round < 15; ++round) {

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <random>
 
+#include "base/testing/seed.h"
 #include "interchange/miles_test_folder.h"
 #include "tensor/checkpoint.h"
 #include "tensor/checkpoint_writer.h"
@@ -54,7 +55,7 @@ class MilesPython : public testing::Test {
     if (RunShell(Python() + " -c 'import numpy, safetensors, xxhash, zstandard'") != 0) {
       GTEST_SKIP() << "needs a python3 with numpy, safetensors, xxhash and zstandard (XORBIT_RIVALS_PYTHON)";
     }
-    const uint64_t seed = std::random_device{}();
+    const uint64_t seed = TestSeed();
     std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
     Random random(seed);
     layout_ = Layout::Make({{"model.embed", Dtype::kBF16, {1000, 300}},

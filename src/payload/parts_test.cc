@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <random>
 
+#include "base/testing/seed.h"
 #include "payload/payload_test_util.h"
 
 namespace xorbit {
@@ -80,7 +81,7 @@ TEST(Parts, ShardsOfRepeatedLayersAreAHandfulOfBytes) {
 }
 
 TEST(Parts, RandomMapsRoundTrip) {
-  const uint64_t seed = std::random_device{}();
+  const uint64_t seed = TestSeed();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937_64 random(seed);
   for (int round = 0; round < 300; ++round) {

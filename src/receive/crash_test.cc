@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/testing/recording_file_ops.h"
+#include "base/testing/seed.h"
 #include "receive/testing/planned_change.h"
 
 namespace xorbit {
@@ -58,7 +59,7 @@ class CrashTest : public testing::Test {
     }
   }
 
-  const uint64_t seed_ = std::random_device{}();
+  const uint64_t seed_ = TestSeed();
   std::mt19937_64 random_{seed_};
   TemporaryFolder folder_;
   int name_count_ = 0;

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "base/temporary_folder.h"
+#include "base/testing/seed.h"
 #include "tensor/checkpoint.h"
 #include "tensor/random_model.h"
 
@@ -32,7 +33,7 @@ class CheckpointWriterTest : public testing::Test {
 };
 
 TEST_F(CheckpointWriterTest, RandomModelsReadBack) {
-  const auto seed = std::random_device{}();
+  const auto seed = TestSeed();
   SCOPED_TRACE(seed);
   Random random(seed);
   for (int round = 0; round < 8; ++round) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <random>
 
+#include "base/testing/seed.h"
 #include "tensor/tensor_test_util.h"
 
 namespace xorbit {
@@ -162,7 +163,7 @@ Status ProveParts(const Layout& layout, std::vector<Part> parts, bool* brute_for
 }
 
 TEST(ProveCoverage, AgreesWithBruteForceOnBoxes) {
-  const uint64_t seed = std::random_device{}();
+  const uint64_t seed = TestSeed();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937_64 random(seed);
   int covered = 0;
@@ -208,7 +209,7 @@ TEST(ProveCoverage, AgreesWithBruteForceOnBoxes) {
 }
 
 TEST(ProveCoverage, AgreesWithBruteForceOnRandomDigits) {
-  const uint64_t seed = std::random_device{}();
+  const uint64_t seed = TestSeed();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937_64 random(seed);
   const Layout layout = MakeLayout({Tensor("t", Dtype::kU8, {48})});

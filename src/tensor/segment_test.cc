@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/testing/seed.h"
 #include "tensor/random_model.h"
 
 namespace xorbit {
@@ -54,7 +55,7 @@ Part RandomPart(Random& random, uint32_t tensor_index, uint64_t extent) {
 }
 
 TEST(SegmentTest, WalksLikeTheDefinition) {
-  const auto seed = std::random_device{}();
+  const auto seed = TestSeed();
   SCOPED_TRACE(seed);
   Random random(seed);
   const Layout layout = Layout::Make({Spec("a", Dtype::kBF16, {2000}), Spec("b", Dtype::kF16, {100, 50})}).value();

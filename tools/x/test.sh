@@ -42,7 +42,11 @@ run_tests() {
   local full=no fuzz_seconds=3 without_soaks=(--label-exclude soak)
   case ${1:-} in
     '') ;;
-    --full) full=yes && fuzz_seconds=60 && without_soaks=() ;;
+    --full)
+      full=yes fuzz_seconds=60 without_soaks=()
+      export XORBIT_TEST_SEED=${XORBIT_TEST_SEED:-$RANDOM$RANDOM}
+      echo "XORBIT_TEST_SEED=$XORBIT_TEST_SEED"
+      ;;
     *) usage >&2 && return 2 ;;
   esac
   rm -rf "$RESULTS" && mkdir -p "$RESULTS"

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/testing/seed.h"
 #include "codec/sparse_codec.h"
 #include "codec/sparse_test_util.h"
 
@@ -49,7 +50,7 @@ TEST(CpuCodec, FindsEveryCodec) {
 }
 
 TEST(CpuCodec, LevelsWriteTheSameBytesAndReadThem) {
-  const uint64_t seed = std::random_device()();
+  const uint64_t seed = TestSeed();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   Random random(seed);
   for (int round = 0; round < 24; ++round) {
@@ -86,7 +87,7 @@ TEST(CpuCodec, LevelsReadGapsOfAllLengths) {
 }
 
 TEST(CpuCodec, LevelsAgreeOnDamagedBytes) {
-  const uint64_t seed = std::random_device()();
+  const uint64_t seed = TestSeed();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   Random random(seed);
   uint64_t accepted = 0;

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "backend/cpu/digest_scan.h"
+#include "base/testing/seed.h"
 #include "change/list_source.h"
 #include "codec/change_digest.h"
 #include "delta/oracle.h"
@@ -18,7 +19,7 @@ class DiffSourceTest : public testing::TestWithParam<CpuLevel> {
  protected:
   void SetUp() override { ASSERT_TRUE(ForceCpuLevel(GetParam()).ok()); }
   void TearDown() override { ASSERT_TRUE(ForceCpuLevel(std::nullopt).ok()); }
-  const uint64_t seed_ = std::random_device()();
+  const uint64_t seed_ = TestSeed();
   Random random_{seed_};
 };
 

@@ -9,6 +9,7 @@
 
 #include "backend/cpu/digest_scan.h"
 #include "base/bytes.h"
+#include "base/testing/seed.h"
 
 namespace xorbit {
 namespace {
@@ -18,7 +19,7 @@ using Random = std::mt19937_64;
 class KernelsTest : public testing::TestWithParam<CpuLevel> {
  protected:
   const CpuKernels& kernels() const { return KernelsOf(GetParam()); }
-  const uint64_t seed_ = std::random_device()();
+  const uint64_t seed_ = TestSeed();
   Random random_{seed_};
 };
 

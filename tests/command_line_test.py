@@ -157,6 +157,23 @@ class CommandLineTest(unittest.TestCase):
         run("apply", self.steps[2], delta, "-o", self.work / "never", expect=1)
         self.assertFalse((self.work / "never").exists())
 
+    def test_miles_chains_start_where_the_checkpoint_stands(self) -> None:
+        chain = []
+        for i in range(1, 4):
+            chain.append(self.work / f"weight_v{i:06d}")
+            run("diff", self.steps[i - 1], self.steps[i], "-o", chain[-1], "--format", "miles")
+        live = self.work / "live"
+        shutil.copytree(self.steps[0], live)
+        broken = self.work / "weight_v000004"
+        broken.mkdir()
+        (broken / "model.safetensors.index.json").write_text("garbage")
+        run("apply", live, *chain, broken, "--in-place", expect=1)
+        self.assertEqual(digest(live), digest(self.steps[0]))
+        run("apply", live, chain[0], "--in-place")
+        run("apply", live, *chain, "--in-place")
+        self.assertEqual(digest(live), digest(self.steps[3]))
+        self.assertTrue(answer("apply", live, *chain, "--in-place")["already_there"])
+
     def test_stats_and_bench_answer(self) -> None:
         stats = answer("stats", self.steps[0], self.steps[1])
         self.assertEqual({c["codec"] for c in stats["codecs"]}, {"sparse", "snappy", "lz4", "snappy+zstd", "lz4+zstd", "zstd"})
@@ -176,6 +193,11 @@ class CommandLineTest(unittest.TestCase):
         run("apply", self.steps[0], "-o", self.work / "x", expect=2)
         run("diff", self.steps[0], self.steps[1], "-o", self.work / "x", "--codec", "gzip", expect=2)
         run("no-such-command", expect=2)
+        run("demo", "--megabytes", "nan", expect=2)
+        run("bench", "--gigabytes", "nan", expect=2)
+        many = [f"--group=g{i}=*" for i in range(300)]
+        run("diff", self.steps[0], self.steps[1], "-o", self.work / "x", *many, expect=2)
+        run("diff", self.steps[0], self.steps[1], "-o", self.work / "x", "--owners", 65536, expect=2)
         self.assertEqual(sorted(p.name for p in self.work.iterdir()), ["delta"])
         for command in ("diff", "apply", "verify", "inspect", "fold", "stats", "bench", "demo"):
             self.assertIn("--json", run(command, "--help").stdout)
@@ -239,7 +261,11 @@ class CommandLineTest(unittest.TestCase):
             if said == "interrupted":
                 interrupted += 1
                 self.assertEqual(state.returncode, 1)
-                run("apply", copy, *([] if kill % 2 else [delta]), "--in-place", *(["--undo"] if kill % 2 else []))
+                if kill % 2:
+                    run("apply", copy, "--in-place", "--undo")  # without a delta: back to before
+                else:
+                    run("apply", copy, delta, "--in-place", *undo)  # the same command again: where it wanted to go
+                    self.assertEqual(digests[digest(copy)], "base" if undo else "target", f"kill {kill}")
             else:
                 self.assertEqual(digests[digest(copy)], said, f"kill {kill}: verify does not tell the truth")
             self.assertIn(digest(copy), digests, f"kill {kill}: neither base nor target")

@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <new>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -29,6 +30,19 @@ int DefaultThreadCount() {
   return std::max(1U, std::thread::hardware_concurrency());
 }
 
+namespace {
+
+// A thread must not be left by an exception; what the bodies call can only run out of memory.
+Status Run(const std::function<Status(uint64_t index)>& body, uint64_t index) {
+  try {
+    return body(index);
+  } catch (const std::bad_alloc&) {
+    return IoError("out of memory; use fewer --threads or a machine with more");
+  }
+}
+
+}  // namespace
+
 Status ParallelFor(int threads, uint64_t count, const std::function<Status(uint64_t index)>& body) {
   FirstError error;
   std::atomic<uint64_t> next{0};
@@ -36,7 +50,7 @@ Status ParallelFor(int threads, uint64_t count, const std::function<Status(uint6
     while (!error.Stopped()) {
       const uint64_t index = next.fetch_add(1, std::memory_order_relaxed);
       if (index >= count) return;
-      error.Record(body(index));
+      error.Record(Run(body, index));
     }
   };
   const uint64_t helper_count = std::min<uint64_t>(static_cast<uint64_t>(std::max(threads, 1)), count) - (count > 0 ? 1 : 0);

@@ -34,22 +34,18 @@ Answer Describe(const ApplyOptions& options, const ApplySummary& summary, const 
   return answer;
 }
 
-// Takes an interrupted apply back, if there is one.
-Result<std::optional<Answer>> RollBackFirst(Session& session, const ApplyOptions& options) {
+// --undo without deltas: takes an interrupted apply back, if there is one.
+Result<Answer> RunRollBack(Session& session, const ApplyOptions& options) {
   XORBIT_ASSIGN_OR_RETURN(const bool rolled_back, RollBack(session.runtime(), options.checkpoint));
-  if (!rolled_back && !options.chain.empty()) return std::optional<Answer>();
   Answer answer;
   answer.fields = {{"checkpoint", options.checkpoint}, {"rolled_back", rolled_back}};
   answer.text =
       options.checkpoint + (rolled_back ? ": interrupted apply rolled back\n" : ": no interrupted apply to roll back\n");
-  return std::optional<Answer>(std::move(answer));
+  return answer;
 }
 
 Result<Answer> RunApply(Session& session, const ApplyOptions& options) {
-  if (options.undo && options.in_place) {
-    XORBIT_ASSIGN_OR_RETURN(std::optional<Answer> answer, RollBackFirst(session, options));
-    if (answer) return std::move(*answer);
-  }
+  if (options.undo && options.in_place && options.chain.empty()) return RunRollBack(session, options);
   if (options.chain.empty()) return UsageError("give at least one DELTA to apply");
   if (options.in_place == !options.out.empty()) return UsageError("give either -o OUT or --in-place");
   const std::vector<fs::path> chain(options.chain.begin(), options.chain.end());
@@ -72,7 +68,7 @@ void AddApplyCommand(CLI::App& app, Invocation* invocation) {
   command->add_option("DELTA", options->chain, "Delta folders (or weight_v folders), in order");
   command->add_option("-o,--out", options->out, "Write the result here; must not exist");
   command->add_flag("--in-place", options->in_place, "Change the checkpoint itself, crash-safely");
-  command->add_flag("--undo", options->undo, "Take an interrupted apply back, or else the given deltas");
+  command->add_flag("--undo", options->undo, "Take the given deltas back; without deltas, an interrupted apply");
 }
 
 }  // namespace xorbit

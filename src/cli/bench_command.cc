@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <functional>
 
@@ -218,6 +219,7 @@ Result<std::vector<const Codec*>> ChosenCodecs(const std::vector<std::string>& n
 
 Result<Answer> RunBench(Session& session, const BenchOptions& options) {
   const Runtime& runtime = session.runtime();
+  if (!std::isfinite(options.gigabytes)) return UsageError("--gigabytes must be a number");
   XORBIT_ASSIGN_OR_RETURN(const std::vector<const Codec*> codecs, ChosenCodecs(options.codecs));
   Answer answer;
   answer.fields = {{"threads", runtime.threads},

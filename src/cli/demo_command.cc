@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include <chrono>
+#include <cmath>
 #include <cstring>
 
 #include "cli/command.h"
@@ -220,6 +221,7 @@ Answer Report(const Demo& demo, uint64_t model_bytes, double total_s) {
 
 Result<Answer> RunDemo(Session& session, const DemoOptions& options) {
   const Stopwatch watch;
+  if (!std::isfinite(options.megabytes)) return UsageError("--megabytes must be a number");
   XORBIT_ASSIGN_OR_RETURN(const WorkFolder folder, WorkFolder::Make(options));
   Demo demo;
   demo.runtime = &session.runtime();

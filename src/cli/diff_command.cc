@@ -84,8 +84,8 @@ Result<Answer> DiffToMiles(Session& session, const DiffOptions& options, const C
 }
 
 Result<Answer> RunDiff(Session& session, const DiffOptions& options) {
-  XORBIT_ASSIGN_OR_RETURN(const Checkpoint old_checkpoint, Checkpoint::Open(options.old_path));
-  XORBIT_ASSIGN_OR_RETURN(const Checkpoint new_checkpoint, Checkpoint::Open(options.new_path));
+  XORBIT_ASSIGN_OR_RETURN(const Checkpoint old_checkpoint, OpenSettled(options.old_path));
+  XORBIT_ASSIGN_OR_RETURN(const Checkpoint new_checkpoint, OpenSettled(options.new_path));
   XORBIT_ASSIGN_OR_RETURN(const LayoutRules rules, RulesOf(options));
   if (options.format == "miles") return DiffToMiles(session, options, old_checkpoint, new_checkpoint, rules);
   DeltaOptions delta;
@@ -112,7 +112,7 @@ void AddDiffCommand(CLI::App& app, Invocation* invocation) {
   command->add_option("--format", options->format, "xorbit (default), or miles for a weight_vNNNNNN folder")
       ->check(CLI::IsMember({"xorbit", "miles"}));
   command->add_option("--owners", options->owner_count, "Split the work, and the payload, over this many owners")
-      ->check(CLI::Range(1U, 1U << 16));
+      ->check(CLI::Range(1U, 4096U));
   command->add_option("--split", options->split, "How owners split: whole tensors, range (FSDP) or column (TP)")
       ->check(CLI::IsMember({"whole", "range", "column"}));
   command->add_option("--group", options->groups, "NAME=PATTERN: tensors that a receiver has or lacks together");

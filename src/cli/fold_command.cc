@@ -19,7 +19,7 @@ Result<Answer> RunFold(Session& session, const FoldOptions& options) {
   delta.encode.zstd_level = options.codec.zstd_level;
   std::optional<Checkpoint> checkpoint;
   if (!options.checkpoint.empty()) {
-    XORBIT_ASSIGN_OR_RETURN(checkpoint, Checkpoint::Open(options.checkpoint));
+    XORBIT_ASSIGN_OR_RETURN(checkpoint, OpenSettled(options.checkpoint));
   }
   const std::vector<fs::path> chain(options.chain.begin(), options.chain.end());
   XORBIT_ASSIGN_OR_RETURN(const DeltaSummary summary,

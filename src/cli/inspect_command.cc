@@ -2,6 +2,7 @@
 // be decoded at all.
 #include <fmt/core.h>
 
+#include "base/text.h"
 #include "cli/command.h"
 #include "journey/delta_report.h"
 
@@ -64,9 +65,9 @@ std::string Text(const Delta& delta, std::vector<TensorReport> tensors, bool all
     const TensorReport& tensor = tensors[i];
     const double density =
         tensor.element_count == 0 ? 0 : static_cast<double>(tensor.change_count) / static_cast<double>(tensor.element_count);
-    text +=
-        fmt::format("{:>12} {:>8.4f}% {:>7.2f}  {}\n", tensor.change_count, density * 100,
-                    BitsPerChange(tensor.body_bytes, tensor.change_count), delta.layout.tensors()[tensor.tensor_index].name);
+    text += fmt::format("{:>12} {:>8.4f}% {:>7.2f}  {}\n", tensor.change_count, density * 100,
+                        BitsPerChange(tensor.body_bytes, tensor.change_count),
+                        Quoted(delta.layout.tensors()[tensor.tensor_index].name));
   }
   if (!all && tensors.size() > kShown) text += fmt::format("... and {} more tensors (--all)\n", tensors.size() - kShown);
   return text;

@@ -1,7 +1,7 @@
 // xorbit: exact weight deltas from trainers to samplers. Parses the command line, runs one subcommand, prints its answer.
-#include <fmt/core.h>
-
+#include <csignal>
 #include <cstdio>
+#include <string>
 
 #include "cli/command.h"
 
@@ -10,12 +10,18 @@ namespace {
 
 constexpr int kUsageExitCode = 2;
 
+// One line on standard error, which may be closed: that must not turn one failure into another.
+void PrintLine(const std::string& message) {
+  const std::string line = "xorbit: " + message + "\n";
+  (void)std::fputs(line.c_str(), stderr);
+}
+
 int PrintError(const Status& status, bool json) {
   if (json) {
     const Json error = {{"error", {{"kind", NameOf(status.code())}, {"message", status.message()}}}};
-    fmt::print("{}\n", error.dump(2, ' ', false, Json::error_handler_t::replace));
+    (void)std::puts(error.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
   }
-  fmt::print(stderr, "xorbit: {}\n", status.message());
+  PrintLine(status.message());
   return ExitCodeOf(status.code());
 }
 
@@ -26,15 +32,16 @@ int Run(const Invocation& invocation) {
   }();
   if (!answer.ok()) return PrintError(answer.status(), invocation.common.json);
   if (invocation.common.json) {
-    fmt::print("{}\n", answer->fields.dump(2, ' ', false, Json::error_handler_t::replace));
-  } else {
-    fmt::print("{}", answer->text);
+    answer->text = answer->fields.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   }
-  if (std::fflush(stdout) != 0) return PrintError(IoError("cannot write to standard output"), false);
+  const bool written = std::fputs(answer->text.c_str(), stdout) >= 0;
+  if (!written || std::fflush(stdout) != 0) return PrintError(IoError("cannot write to standard output"), false);
   return answer->exit_code;
 }
 
 int Main(int argc, char** argv) {
+  // A file size limit shall be an error like a full disk (EFBIG), not a death in the middle of a write.
+  (void)std::signal(SIGXFSZ, SIG_IGN);
   CLI::App app("xorbit: exact deltas of model weights, near the entropy of the change", "xorbit");
   app.require_subcommand(1);
   app.set_version_flag("--version", "xorbit " XORBIT_VERSION);
@@ -52,7 +59,7 @@ int Main(int argc, char** argv) {
   } catch (const CLI::Success& success) {  // --help, --version
     return app.exit(success);
   } catch (const CLI::ParseError& error) {
-    fmt::print(stderr, "xorbit: {}; see 'xorbit --help'\n", error.what());
+    PrintLine(std::string(error.what()) + "; see 'xorbit --help'");
     return kUsageExitCode;
   }
   return Run(invocation);
@@ -66,7 +73,7 @@ int main(int argc, char** argv) {
   try {
     return xorbit::Main(argc, argv);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "xorbit: {}\n", error.what());
+    xorbit::PrintLine(error.what());
     return xorbit::ExitCodeOf(xorbit::Code::kIo);
   }
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "cli/command.h"
 #include "journey/update_report.h"
 
@@ -48,7 +49,7 @@ std::string TensorText(const Layout& layout, std::vector<TensorChange> tensors, 
   for (size_t i = 0; i < tensors.size() && (all || i < kShown); ++i) {
     text +=
         fmt::format("{:>8.4f}% {:>12}  {}\n", 100 * Per(static_cast<double>(tensors[i].change_count), tensors[i].element_count),
-                    tensors[i].change_count, layout.tensors()[tensors[i].tensor_index].name);
+                    tensors[i].change_count, Quoted(layout.tensors()[tensors[i].tensor_index].name));
   }
   if (!all && tensors.size() > kShown) text += fmt::format("... and {} more tensors (--all)\n", tensors.size() - kShown);
   return text;
@@ -101,8 +102,8 @@ Json Fields(const Layout& layout, const UpdateReport& report) {
 }
 
 Result<Answer> RunStats(Session& session, const StatsOptions& options) {
-  XORBIT_ASSIGN_OR_RETURN(const Checkpoint old_checkpoint, Checkpoint::Open(options.old_path));
-  XORBIT_ASSIGN_OR_RETURN(const Checkpoint new_checkpoint, Checkpoint::Open(options.new_path));
+  XORBIT_ASSIGN_OR_RETURN(const Checkpoint old_checkpoint, OpenSettled(options.old_path));
+  XORBIT_ASSIGN_OR_RETURN(const Checkpoint new_checkpoint, OpenSettled(options.new_path));
   std::vector<CodecId> codecs;
   for (const Codec* codec : AllCodecs()) codecs.push_back(codec->id());
   XORBIT_ASSIGN_OR_RETURN(const UpdateReport report,

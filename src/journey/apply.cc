@@ -50,8 +50,13 @@ Result<ApplySummary> ApplyInPlace(const Runtime& runtime, const fs::path& path, 
   summary.recovered = !recovered.empty();
   XORBIT_ASSIGN_OR_RETURN(const bool is_miles, IsMilesChain(folders));
   if (is_miles) {
-    for (const fs::path& folder : folders) {
-      const auto plan = [&](const Checkpoint& checkpoint) { return PlanMiles(runtime, checkpoint, folder, direction); };
+    size_t first = 0;
+    {
+      XORBIT_ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Open(path));
+      XORBIT_ASSIGN_OR_RETURN(first, FirstMilesToApply(runtime, checkpoint, folders));
+    }
+    for (size_t i = first; i < folders.size(); ++i) {
+      const auto plan = [&](const Checkpoint& checkpoint) { return PlanMiles(runtime, checkpoint, folders[i], direction); };
       XORBIT_RETURN_IF_ERROR(StepInPlace(runtime, &target, path, plan, &summary));
     }
   } else {
@@ -94,6 +99,10 @@ Result<ApplySummary> ApplyToCopy(const Runtime& runtime, const fs::path& path, c
     XORBIT_ASSIGN_OR_RETURN(summary.change_count, Fill(runtime, *plan, checkpoint, copy.get()));
     summary.applied_count = plan->delta_count;
     summary.digest = plan->digest;
+    // The source may have been changed between the plan and the copy: the copy is proven before anybody can see it.
+    const Stage stage(runtime.timers, "check");
+    XORBIT_ASSIGN_OR_RETURN(const Checkpoint result, Checkpoint::Open(copy->path()));
+    XORBIT_RETURN_IF_ERROR(plan->check(result));
   }
   // Fence: the copy is the target state; all that it lacks is its name.
   {

@@ -27,7 +27,16 @@ Result<std::vector<Delta>> OpenChain(const Runtime& runtime, const std::vector<f
 
 Result<bool> IsInterrupted(const fs::path& checkpoint) {
   XORBIT_ASSIGN_OR_RETURN(const JournalState journal, ReadJournalState(checkpoint));
-  return journal == JournalState::kSealed || journal == JournalState::kDamaged;
+  return journal == JournalState::kSealed;
+}
+
+Result<Checkpoint> OpenSettled(const fs::path& path) {
+  XORBIT_ASSIGN_OR_RETURN(const bool interrupted, IsInterrupted(path));
+  if (interrupted) {
+    return RefusedError("'" + path.string() +
+                        "' was interrupted while it was changed; finish or undo that first with apply --in-place");
+  }
+  return Checkpoint::Open(path);
 }
 
 Result<StateReport> IdentifyState(const Runtime& runtime, const Checkpoint& checkpoint, const std::vector<Delta>& chain) {

@@ -70,8 +70,12 @@ struct StateReport {
 Result<StateReport> IdentifyState(const Runtime& runtime, const fs::path& checkpoint, const std::vector<Delta>& chain);
 Result<StateReport> IdentifyState(const Runtime& runtime, const Checkpoint& checkpoint, const std::vector<Delta>& chain);
 
-// Whether an apply in place was interrupted (or is running) and its journal waits to be finished or undone.
+// Whether an apply in place was interrupted (or is running) and its journal waits to be finished or undone. A damaged journal
+// says nothing about the checkpoint; its state digest does.
 Result<bool> IsInterrupted(const fs::path& checkpoint);
+
+// Opens a checkpoint that is in one state: kRefused if it is interrupted. What every command reads checkpoints with.
+Result<Checkpoint> OpenSettled(const fs::path& path);
 
 struct ApplySummary {
   uint64_t change_count = 0;  // elements that were changed; 0 if the checkpoint was there already

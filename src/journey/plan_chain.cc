@@ -73,6 +73,12 @@ Result<std::optional<PatchPlan>> PlanChain(const Runtime& runtime, const Checkpo
   plan.identity = IdentityOf(*way);
   plan.digest = way->to;
   plan.stream = [&runtime, way](const Checkpoint& target, PatchSink* sink) { return StreamWay(runtime, target, *way, sink); };
+  plan.check = [&runtime, way](const Checkpoint& result) -> Status {
+    const StateDigest state =
+        runtime.backend->Scan(result.layout(), result.all_tensor_bytes(), ScanScope::kAll, runtime.threads);
+    if (state == way->to) return {};
+    return RefusedError("the result is not the delta's target: the checkpoint was changed while it was copied; try again");
+  };
   return std::optional<PatchPlan>(std::move(plan));
 }
 

@@ -46,6 +46,20 @@ Result<bool> IsMilesChain(const std::vector<fs::path>& folders) {
   return count != 0;
 }
 
+Result<size_t> FirstMilesToApply(const Runtime& runtime, const Checkpoint& checkpoint, const std::vector<fs::path>& folders) {
+  std::vector<MilesDelta> deltas;
+  for (const fs::path& folder : folders) {
+    XORBIT_ASSIGN_OR_RETURN(MilesDelta delta, MilesDelta::Open(folder, checkpoint.layout()));
+    deltas.push_back(std::move(delta));
+  }
+  for (size_t i = deltas.size(); i-- > 1;) {
+    XORBIT_ASSIGN_OR_RETURN(const MilesVerdict found, deltas[i].VerifyAgainst(checkpoint.all_tensor_bytes(), runtime.threads));
+    if (found.state == MilesState::kTarget) return i + 1;
+    if (found.state == MilesState::kBase) return i;
+  }
+  return 0;
+}
+
 Result<std::optional<PatchPlan>> PlanMiles(const Runtime& runtime, const Checkpoint& checkpoint, const fs::path& folder,
                                            Direction direction) {
   if (direction == Direction::kInverse) {
@@ -65,6 +79,11 @@ Result<std::optional<PatchPlan>> PlanMiles(const Runtime& runtime, const Checkpo
   plan.identity = {identity.Finish(), std::nullopt};
   plan.stream = [&runtime, delta](const Checkpoint& target, PatchSink* sink) {
     return StreamMiles(target, *delta, runtime.progress, sink);
+  };
+  plan.check = [&runtime, delta](const Checkpoint& result) -> Status {
+    XORBIT_ASSIGN_OR_RETURN(const MilesVerdict found, delta->VerifyAgainst(result.all_tensor_bytes(), runtime.threads));
+    if (found.state == MilesState::kTarget) return {};
+    return RefusedError("the result is not the delta's target: the checkpoint was changed while it was copied; try again");
   };
   return std::optional<PatchPlan>(std::move(plan));
 }

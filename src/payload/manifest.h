@@ -18,8 +18,8 @@ inline constexpr uint32_t kManifestFormatVersion = 1;
 inline constexpr uint32_t kLayoutFormatVersion = 1;
 
 // Bounds on what a reader loads into memory before it knows whose it is.
-inline constexpr uint64_t kMaxManifestBytes = uint64_t{512} << 20;
-inline constexpr uint64_t kMaxLayoutBytes = uint64_t{512} << 20;
+inline constexpr uint64_t kMaxManifestBytes = uint64_t{64} << 20;
+inline constexpr uint64_t kMaxLayoutBytes = uint64_t{128} << 20;
 inline constexpr uint32_t kMaxGroups = 256;
 
 struct ManifestOwner {

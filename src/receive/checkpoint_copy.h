@@ -30,6 +30,9 @@ class CheckpointCopy final : public PatchSink {
   // outside the files. After an error the copy is of no more use.
   Status Add(const PatchBlock& block) override;
 
+  // Of the copy, before Publish: a checkpoint that can be opened once every change was added.
+  fs::path path() const { return is_folder_ ? staged_.path() : staged_.path() / files_.front().name; }
+
   // fsync of all files, rename that does not replace (kExists), fsync of the folder. Once; no Add() may follow or run
   // meanwhile.
   Status Publish();

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/text.h"
+
 namespace xorbit {
 namespace {
 
@@ -26,6 +28,7 @@ Result<Layout> ApplyRules(const Layout& layout, const LayoutRules& rules) {
   std::vector<TensorSpec> tensors = layout.tensors();
   std::vector<std::string> groups = layout.groups();
   for (const LayoutRules::Group& rule : rules.groups) {
+    if (!IsValidUtf8(rule.name)) return UsageError("the group name " + Quoted(rule.name) + " is not UTF-8");
     auto at = std::find(groups.begin(), groups.end(), rule.name);
     if (at == groups.end()) at = groups.insert(groups.end(), rule.name);
     const auto index = static_cast<uint32_t>(at - groups.begin());
@@ -34,6 +37,7 @@ Result<Layout> ApplyRules(const Layout& layout, const LayoutRules& rules) {
   for (const std::string& pattern : rules.frozen) {
     XORBIT_RETURN_IF_ERROR(ForEachMatch(tensors, pattern, [](TensorSpec& tensor) { tensor.frozen = true; }));
   }
+  if (groups.size() > kMaxPresenceGroups) return UsageError("more than 256 presence groups");
   return Layout::Make(std::move(tensors), std::move(groups));
 }
 

@@ -10,6 +10,8 @@
 namespace xorbit {
 
 // Patterns are shell globs over tensor names (fnmatch(3): *, ?, [...]); later rules win.
+inline constexpr size_t kMaxPresenceGroups = 256;  // what a layout file may hold
+
 struct LayoutRules {
   struct Group {
     std::string name;

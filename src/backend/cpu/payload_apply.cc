@@ -6,6 +6,7 @@
 #include "backend/cpu/record_apply.h"
 #include "base/checked_math.h"
 #include "base/parallel.h"
+#include "base/text.h"
 
 namespace xorbit {
 namespace {
@@ -27,8 +28,8 @@ Result<std::vector<OpenedSegment>> OpenAll(const Backend& backend, const Payload
 
 Status LiveDiffers(const Layout& layout, const SegmentMap& map, const RecordInfo& info) {
   const Run run = RunAt(map, info.first);
-  return RefusedError("live weights are not the state this delta starts from: tensor '" +
-                      layout.tensors()[run.tensor_index].name + "' differs at or after element " +
+  return RefusedError("live weights are not the state this delta starts from: tensor " +
+                      Quoted(layout.tensors()[run.tensor_index].name) + " differs at or after element " +
                       std::to_string(run.tensor_element));
 }
 

@@ -61,6 +61,6 @@ run_tests() {
     step test-sanitized strictly test_preset fuzz "${without_soaks[@]}" || true
   step build-threads strictly build_preset tsan &&
     step test-threads strictly test_preset tsan "${without_soaks[@]}" || true
-  step clang-tidy strictly lint_clang_tidy || true
+  if [[ $full == yes ]]; then step clang-tidy strictly lint_clang_tidy || true; fi
   python3 tools/tally.py "$RESULTS"
 }

@@ -1,8 +1,8 @@
 # ./x test: everything that must hold before a change lands. All steps run even if one fails, so that one run tells everything.
 #
 # Three builds: release, as users get it; clang with AddressSanitizer, UndefinedBehaviorSanitizer and libFuzzer, which also is the
-# second compiler to read the code; ThreadSanitizer for tests with the label `concurrency` only. Tests with the label `soak` run
-# with --full only.
+# second compiler to read the code; with --full also ThreadSanitizer, for tests with the label `concurrency` only, clang-tidy, and
+# tests with the label `soak`.
 
 RESULTS=build/test-results
 
@@ -59,8 +59,10 @@ run_tests() {
     step test-release strictly test_preset release "${without_soaks[@]}" || true
   step build-sanitized strictly build_preset fuzz -DXORBIT_TESTS=ON "-DXORBIT_FUZZ_SECONDS=$fuzz_seconds" &&
     step test-sanitized strictly test_preset fuzz "${without_soaks[@]}" || true
-  step build-threads strictly build_preset tsan &&
-    step test-threads strictly test_preset tsan "${without_soaks[@]}" || true
-  if [[ $full == yes ]]; then step clang-tidy strictly lint_clang_tidy || true; fi
+  if [[ $full == yes ]]; then
+    step build-threads strictly build_preset tsan &&
+      step test-threads strictly test_preset tsan "${without_soaks[@]}" || true
+    step clang-tidy strictly lint_clang_tidy || true
+  fi
   python3 tools/tally.py "$RESULTS"
 }

@@ -1,6 +1,6 @@
 # ./x test: everything that must hold before a change lands. All steps run even if one fails, so that one run tells everything.
 #
-# Three builds: release, as users get it; clang with AddressSanitizer, UndefinedBehaviorSanitizer and libFuzzer, which also is the
+# Builds: release, as users get it; clang with AddressSanitizer, UndefinedBehaviorSanitizer and libFuzzer, which also is the
 # second compiler to read the code; with --full also ThreadSanitizer, for tests with the label `concurrency` only, clang-tidy, and
 # tests with the label `soak`.
 

@@ -75,7 +75,7 @@ void FuzzReader(uint8_t control, ByteReader reader) {
   const auto records = reader.ReadLe<uint16_t>("records");
   const auto changes = reader.ReadLe<uint32_t>("changes");
   const auto table_bytes = reader.ReadLe<uint16_t>("table bytes");
-  if (!table_bytes.ok()) return;
+  if (!elements.ok() || !records.ok() || !changes.ok() || !table_bytes.ok()) return;
   const auto tables = reader.ReadBytes(std::min<uint64_t>(*table_bytes, reader.remaining()), "tables").value();
   const auto record_bytes =
       reader.ReadBytes(std::min<uint64_t>(*records * sizeof(TileRecord), reader.remaining()), "records").value();

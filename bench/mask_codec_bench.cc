@@ -132,7 +132,7 @@ void Decode(benchmark::State& state) {
   state.SetLabel(std::string(codec->name()) + " " + std::string(kKindNames[state.range(1)]));
   DecodedRecord record;
   for (auto _ : state) {
-    const auto decoder = codec->Open(workload.map, view, 1).value();
+    const auto decoder = codec->Open(workload.map, view).value();
     for (uint64_t i = 0; i < decoder->record_count(); ++i) {
       if (!decoder->Decode(i, &record).ok()) state.SkipWithError("does not decode");
     }

@@ -52,7 +52,7 @@ void DecodeSparse(benchmark::State& state) {
   const Workload work(state);
   const WindowSource source(work.map.unit_bytes(), work.element_count, work.changes);
   const SegmentImage segment(work.codec->Encode(work.map, work.keys, source, {}).value());
-  const auto decoder = work.codec->Open(work.map, segment.view(), 1).value();
+  const auto decoder = work.codec->Open(work.map, segment.view()).value();
   DecodedRecord record;
   for (auto _ : state) {
     for (uint64_t i = 0; i < decoder->record_count(); ++i) {

@@ -26,7 +26,7 @@ void Fuzz(ConstBytes input) {
     view.change_count += record.change_count;
     view.has_digests |= record.before != record.after;
   }
-  const auto decoder = codec.Open(map, view, 1);
+  const auto decoder = codec.Open(map, view);
   if (!decoder.ok()) return;
   const auto changes = DecodeAll(**decoder, map.unit_bytes());
   if (!changes.ok() && changes.status().message().starts_with("broken promise")) std::abort();

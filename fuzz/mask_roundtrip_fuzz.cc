@@ -29,7 +29,7 @@ void Fuzz(ConstBytes input) {
   const Codec& codec = *MaskCodecs()[input[0] / 4 % MaskCodecs().size()];
   const EncodeOptions options = {.frame_bytes = 8 * (uint64_t{1} + input[1])};
   const SegmentImage image(codec.Encode(map, keys, source, options).value());
-  const auto decoded = DecodeAll(*codec.Open(map, image.view(), 1).value(), map.unit_bytes());
+  const auto decoded = DecodeAll(*codec.Open(map, image.view()).value(), map.unit_bytes());
   std::vector<ElementChange> changes = ReadAllChanges(source).value();
   for (ElementChange& change : changes) change.old_bits = 0;
   if (!decoded.ok() || *decoded != changes) std::abort();

@@ -41,7 +41,7 @@ inline void FuzzInnerFrame(const Codec& codec, ConstBytes input) {
   view.change_count = record.change_count;
   view.records = records;
   view.body = inner;
-  const auto decoder = codec.Open(map, view, 1);
+  const auto decoder = codec.Open(map, view);
   if (!decoder.ok()) return;
   const auto changes = DecodeAll(**decoder, map.unit_bytes());
   if (!changes.ok()) {
@@ -51,7 +51,7 @@ inline void FuzzInnerFrame(const Codec& codec, ConstBytes input) {
   const uint64_t keys[] = {1, 2};
   const ListSource source(map.unit_bytes(), map.element_count(), *changes, false);
   const SegmentImage again(codec.Encode(map, keys, source, {.frame_bytes = 4096}).value());
-  const auto decoded = DecodeAll(*codec.Open(map, again.view(), 1).value(), map.unit_bytes());
+  const auto decoded = DecodeAll(*codec.Open(map, again.view()).value(), map.unit_bytes());
   if (!decoded.ok() || *decoded != *changes) std::abort();
 }
 

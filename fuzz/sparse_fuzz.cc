@@ -30,7 +30,7 @@ SegmentMap MapOf(uint32_t unit_bytes, uint64_t element_count) {
 }
 
 std::optional<std::vector<ElementChange>> Decode(const Codec& codec, const SegmentMap& map, const EncodedSegmentView& view) {
-  const auto decoder = codec.Open(map, view, 1);
+  const auto decoder = codec.Open(map, view);
   if (!decoder.ok()) return std::nullopt;
   std::vector<ElementChange> changes;
   DecodedRecord record;

@@ -106,9 +106,9 @@ class Codec {
   // the source has values. Fails only if the source does, or a library does.
   virtual Result<EncodedSegment> Encode(const SegmentMap& map, std::span<const uint64_t> tensor_keys,
                                         const ChangeSource& source, const EncodeOptions& options) const = 0;
-  // kCorrupt if the head sections do not hold together. `map` and the view's bytes must outlive the decoder.
-  virtual Result<std::unique_ptr<SegmentDecoder>> Open(const SegmentMap& map, const EncodedSegmentView& view,
-                                                       int threads) const = 0;
+  // kCorrupt if the head sections do not hold together. Decodes nothing: what it takes is bounded by the view's bytes. `map`
+  // and the view's bytes must outlive the decoder.
+  virtual Result<std::unique_ptr<SegmentDecoder>> Open(const SegmentMap& map, const EncodedSegmentView& view) const = 0;
 };
 
 // Null if unknown.

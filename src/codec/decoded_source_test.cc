@@ -27,7 +27,7 @@ EncodedDelta EncodeWithOracle(Random& random, const Layout& layout, const std::v
     delta.images.emplace_back(codec->Encode(map, TensorKeysOf(layout), source, {}).value());
   }
   for (size_t i = 0; i < delta.maps.size(); ++i) {
-    auto decoder = codec->Open(delta.maps[i], delta.images[i].view(), 1);
+    auto decoder = codec->Open(delta.maps[i], delta.images[i].view());
     EXPECT_TRUE(decoder.ok()) << decoder.status().message();
     delta.decoders.push_back(std::move(decoder).value());
   }

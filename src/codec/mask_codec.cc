@@ -31,10 +31,8 @@ class MaskCodec final : public Codec {
     return EncodeMask(*inner_, has_outer_, map, tensor_keys, source, resolved);
   }
 
-  Result<std::unique_ptr<SegmentDecoder>> Open(const SegmentMap& map, const EncodedSegmentView& view,
-                                               int threads) const override {
-    XORBIT_ASSIGN_OR_RETURN(std::unique_ptr<SegmentDecoder> decoder,
-                            MaskDecoder::Open(*inner_, has_outer_, map, view, threads));
+  Result<std::unique_ptr<SegmentDecoder>> Open(const SegmentMap& map, const EncodedSegmentView& view) const override {
+    XORBIT_ASSIGN_OR_RETURN(std::unique_ptr<SegmentDecoder> decoder, MaskDecoder::Open(*inner_, has_outer_, map, view));
     return decoder;
   }
 

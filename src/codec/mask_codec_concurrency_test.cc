@@ -43,7 +43,7 @@ TEST(MaskCodecConcurrency, OneDecoderServesSeveralThreads) {
   const Workload workload;
   for (const Codec* codec : MaskCodecs()) {
     const SegmentImage image(workload.Encode(*codec, 2));
-    const auto decoder = codec->Open(workload.map, image.view(), 4).value();
+    const auto decoder = codec->Open(workload.map, image.view()).value();
     std::atomic<uint64_t> change_count{0};
     const Status status = ParallelFor(4, decoder->record_count(), [&](uint64_t index) -> Status {
       DecodedRecord record;

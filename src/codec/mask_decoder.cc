@@ -93,16 +93,15 @@ Result<uint64_t> CheckFrames(const InnerCodec& inner, const SegmentMap& map, con
 }  // namespace
 
 Result<std::unique_ptr<MaskDecoder>> MaskDecoder::Open(const InnerCodec& inner, bool has_outer, const SegmentMap& map,
-                                                       const EncodedSegmentView& view, int threads) {
+                                                       const EncodedSegmentView& view) {
   if (!view.tables.empty()) return CorruptError("mask codecs have no tables");
   if (view.records.size() % sizeof(FrameRecord) != 0 || view.records.size() / sizeof(FrameRecord) != view.record_count) {
     return CorruptError("the number of frames does not fit their records");
   }
   XORBIT_ASSIGN_OR_RETURN(const uint64_t inner_bytes, CheckFrames(inner, map, view));
-  Parts parts{&inner, &map, view.records, {}, view.body};
+  Parts parts{&inner, &map, view.records, view.body, nullptr};
   if (has_outer) {
-    XORBIT_ASSIGN_OR_RETURN(parts.undone, UndoOuterChunks(view.outer, view.body, inner_bytes, threads));
-    parts.inner_stream = parts.undone.bytes;
+    XORBIT_ASSIGN_OR_RETURN(parts.outer, OuterChunks::Open(view.outer, view.body, inner_bytes));
   } else {
     if (!view.outer.empty()) return CorruptError("this codec has no outer chunks");
     if (view.body.size() != inner_bytes) return CorruptError("the frames do not fill the body");
@@ -117,18 +116,21 @@ RecordInfo MaskDecoder::info(uint64_t record_index) const {
   return {record.first, record.first + record.element_count - 1, record.change_count, record.before, record.after};
 }
 
-ConstBytes MaskDecoder::inner_frame(uint64_t record_index) const {
+Result<ConstBytes> MaskDecoder::InnerFrame(uint64_t record_index, uint8_t* room) const {
   const FrameRecord record = frame(record_index);
-  return parts_.inner_stream.subspan(record.inner_offset, record.inner_bytes);
+  if (parts_.outer == nullptr) return parts_.inner_stream.subspan(record.inner_offset, record.inner_bytes);
+  XORBIT_RETURN_IF_ERROR(parts_.outer->Read(record.inner_offset, record.inner_bytes, room));
+  return ConstBytes(room, record.inner_bytes);
 }
 
 Status MaskDecoder::Decode(uint64_t record_index, DecodedRecord* out) const {
   const FrameRecord record = frame(record_index);
-  const ConstBytes inner = inner_frame(record_index);
-  if (Xxh3Hash64Of(inner) != record.inner_hash) return FrameError(record_index, "does not match its hash");
   const uint64_t mask_bytes = uint64_t{record.element_count} * parts_.map->unit_bytes();
-  if (out->scratch.size() < mask_bytes) out->scratch.resize(mask_bytes);
+  const uint64_t room_bytes = parts_.outer == nullptr ? 0 : record.inner_bytes;
+  if (out->scratch.size() < mask_bytes + room_bytes) out->scratch.resize(mask_bytes + room_bytes);
   const MutableBytes mask = MutableBytes(out->scratch).first(mask_bytes);
+  XORBIT_ASSIGN_OR_RETURN(const ConstBytes inner, InnerFrame(record_index, out->scratch.data() + mask_bytes));
+  if (Xxh3Hash64Of(inner) != record.inner_hash) return FrameError(record_index, "does not match its hash");
   XORBIT_RETURN_IF_ERROR(parts_.inner->Decode(inner, mask).WithContext("frame " + std::to_string(record_index)));
   out->count = 0;
   if (out->offsets.size() < record.change_count) out->offsets.resize(record.change_count);

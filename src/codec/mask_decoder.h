@@ -8,7 +8,7 @@
 #include "codec/codec.h"
 #include "codec/mask_format.h"
 #include "codec/mask_inner.h"
-#include "codec/mask_outer.h"
+#include "codec/outer_chunks.h"
 #include "tensor/segment.h"
 
 namespace xorbit {
@@ -19,24 +19,24 @@ class MaskDecoder final : public SegmentDecoder {
     const InnerCodec* inner = nullptr;
     const SegmentMap* map = nullptr;
     ConstBytes records;
-    InnerStream undone;  // what inner_stream points to, if there is an outer stage
-    ConstBytes inner_stream;
+    ConstBytes inner_stream;             // without an outer stage
+    std::unique_ptr<OuterChunks> outer;  // with one
   };
 
  public:
-  // Checks all records and undoes the outer stage, if there is one, into memory: as much as the inner frames take, which is at
-  // most the inner codec's worst case for the frames' masks. Contract as for Codec::Open.
+  // Checks all records; the outer stage, if there is one, is undone as frames are decoded. Contract as for Codec::Open.
   static Result<std::unique_ptr<MaskDecoder>> Open(const InnerCodec& inner, bool has_outer, const SegmentMap& map,
-                                                   const EncodedSegmentView& view, int threads);
+                                                   const EncodedSegmentView& view);
   explicit MaskDecoder(Parts parts) : parts_(std::move(parts)) {}  // for Open: nobody else can name Parts
 
   uint64_t record_count() const override { return parts_.records.size() / sizeof(FrameRecord); }
   RecordInfo info(uint64_t record_index) const override;
   Status Decode(uint64_t record_index, DecodedRecord* out) const override;
 
-  // For other decoders of the same frames: the record, and the inner frame, whose hash has not been checked.
+  // For other decoders of the same frames: the record, and the inner frame, whose hash has not been checked: where it lies, or,
+  // if there is an outer stage, in `room`, which has room for it.
   FrameRecord frame(uint64_t record_index) const;
-  ConstBytes inner_frame(uint64_t record_index) const;
+  Result<ConstBytes> InnerFrame(uint64_t record_index, uint8_t* room) const;
 
  private:
   Parts parts_;

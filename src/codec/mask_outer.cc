@@ -1,8 +1,7 @@
 #include "codec/mask_outer.h"
 
 #include <algorithm>
-#include <new>
-#include <string>
+#include <memory>
 
 #include "base/parallel.h"
 #include "codec/mask_format.h"
@@ -44,51 +43,6 @@ Status OuterCompressor::Compress(uint64_t byte_count) {
   }
   pending_.erase(pending_.begin(), pending_.begin() + static_cast<ptrdiff_t>(byte_count));
   return {};
-}
-
-namespace {
-
-OuterRecord RecordAt(ConstBytes records, uint64_t index) {
-  return LoadLe<OuterRecord>(records.data() + index * sizeof(OuterRecord));
-}
-
-Status CheckTiling(ConstBytes records, uint64_t body_bytes, uint64_t inner_bytes) {
-  if (records.size() % sizeof(OuterRecord) != 0) return CorruptError("outer records do not fill their section");
-  const uint64_t count = records.size() / sizeof(OuterRecord);
-  if (count != (inner_bytes + kOuterChunkBytes - 1) / kOuterChunkBytes) {
-    return CorruptError("the number of outer chunks does not fit the frames");
-  }
-  uint64_t body_at = 0;
-  for (uint64_t i = 0; i < count; ++i) {
-    const OuterRecord record = RecordAt(records, i);
-    const auto fail = [&](const char* why) { return CorruptError("outer chunk " + std::to_string(i) + " " + why); };
-    if (record.inner_bytes != std::min(kOuterChunkBytes, inner_bytes - i * kOuterChunkBytes)) return fail("has a wrong length");
-    if (record.offset != body_at) return fail("does not follow the one before");
-    if (record.encoded_bytes > body_bytes - body_at) return fail("reaches past the body");
-    body_at += record.encoded_bytes;
-  }
-  if (body_at != body_bytes) return CorruptError("the outer chunks do not fill the body");
-  return {};
-}
-
-}  // namespace
-
-Result<InnerStream> UndoOuterChunks(ConstBytes records, ConstBytes body, uint64_t inner_bytes, int threads) {
-  XORBIT_RETURN_IF_ERROR(CheckTiling(records, body.size(), inner_bytes));
-  InnerStream stream;
-  try {
-    stream.memory = std::make_unique_for_overwrite<uint8_t[]>(inner_bytes);
-  } catch (const std::bad_alloc&) {
-    return IoError("no memory for " + std::to_string(inner_bytes) + " bytes of inner frames");
-  }
-  stream.bytes = {stream.memory.get(), inner_bytes};
-  XORBIT_RETURN_IF_ERROR(ParallelFor(threads, records.size() / sizeof(OuterRecord), [&](uint64_t index) {
-    const OuterRecord record = RecordAt(records, index);
-    return DecompressZstdFrame(body.subspan(record.offset, record.encoded_bytes),
-                               {stream.memory.get() + index * kOuterChunkBytes, record.inner_bytes})
-        .WithContext("outer chunk " + std::to_string(index));
-  }));
-  return stream;
 }
 
 }  // namespace xorbit

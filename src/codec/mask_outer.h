@@ -1,11 +1,11 @@
 // The outer stage of the "+zstd" codecs: the inner stream in chunks of 1 MiB, each an independent Zstd frame.
 //
 // Chunks do not follow frames: an inner frame of a sparse mask is some 50 KB of Snappy or 10 KB of LZ4, and one chunk per frame
-// would cost a tenth more. They are independent so that both ends can work on many at once.
+// would cost a tenth more. They are independent so that both ends can work on many at once. outer_chunks.h
+// is the way back.
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "base/bytes.h"
@@ -35,15 +35,5 @@ class OuterCompressor {
   std::vector<Buffer> chunks_;
   uint64_t body_bytes_ = 0;
 };
-
-// An inner stream of known length. Uninitialised when made, so that memory is touched only as chunks are undone.
-struct InnerStream {
-  std::unique_ptr<uint8_t[]> memory;
-  ConstBytes bytes;
-};
-
-// Undoes the chunks of `body`. `inner_bytes` is what the frames need; whoever calls has bounded it. kCorrupt unless the records
-// tile body and stream exactly and every chunk is what its record says; nothing is allocated before the records are checked.
-Result<InnerStream> UndoOuterChunks(ConstBytes records, ConstBytes body, uint64_t inner_bytes, int threads);
 
 }  // namespace xorbit

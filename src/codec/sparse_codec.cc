@@ -10,8 +10,7 @@ Result<EncodedSegment> SparseCodec::Encode(const SegmentMap& map, std::span<cons
   return EncodeSparse(map, tensor_keys, source, options, *kernels_);
 }
 
-Result<std::unique_ptr<SegmentDecoder>> SparseCodec::Open(const SegmentMap& map, const EncodedSegmentView& view,
-                                                          int /*threads*/) const {
+Result<std::unique_ptr<SegmentDecoder>> SparseCodec::Open(const SegmentMap& map, const EncodedSegmentView& view) const {
   return OpenSparse(map, view, *kernels_);
 }
 

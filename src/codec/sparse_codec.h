@@ -15,8 +15,7 @@ class SparseCodec final : public Codec {
   std::string_view name() const override { return "sparse"; }
   Result<EncodedSegment> Encode(const SegmentMap& map, std::span<const uint64_t> tensor_keys, const ChangeSource& source,
                                 const EncodeOptions& options) const override;
-  Result<std::unique_ptr<SegmentDecoder>> Open(const SegmentMap& map, const EncodedSegmentView& view,
-                                               int threads) const override;
+  Result<std::unique_ptr<SegmentDecoder>> Open(const SegmentMap& map, const EncodedSegmentView& view) const override;
 
  private:
   const SparseKernels* kernels_;

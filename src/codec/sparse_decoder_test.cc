@@ -81,7 +81,7 @@ TEST(SparseDecoder, RefusesRecordsThatDoNotHoldTogether) {
     TileRecord record = damaged.record<TileRecord>(index);
     damage(record);
     damaged.set_record(index, record);
-    return !PortableSparseCodec()->Open(OneTensorMap(2, kElements), damaged.view(), 1).ok();
+    return !PortableSparseCodec()->Open(OneTensorMap(2, kElements), damaged.view()).ok();
   };
   const uint64_t last = segment.record_count - 1;
   EXPECT_TRUE(refuses(1, [](TileRecord& record) { record.mode = 4; }));

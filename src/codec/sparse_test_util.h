@@ -56,7 +56,7 @@ struct DecodedSegment {
 
 // Decodes everything and checks what a decoder promises; nothing if the bytes are refused.
 inline std::optional<DecodedSegment> DecodeAll(const Codec& codec, const SegmentMap& map, const EncodedSegmentView& view) {
-  auto decoder = codec.Open(map, view, 1);
+  auto decoder = codec.Open(map, view);
   if (!decoder.ok()) return std::nullopt;
   DecodedSegment decoded;
   DecodedRecord record;

@@ -8,7 +8,7 @@ Result<DecodedChain> DecodedChain::Open(const Runtime& runtime, const std::vecto
     for (size_t owner = 0; owner < delta.payloads.size(); ++owner) {
       const PayloadView& payload = delta.payloads[owner];
       for (const PayloadSegment& segment : payload.segments) {
-        auto decoder = runtime.backend->Open(payload, segment, runtime.threads);
+        auto decoder = runtime.backend->Open(payload, segment);
         if (!decoder.ok()) return decoder.status().WithContext((delta.folder / delta.manifest.owners[owner].file).string());
         decoded.entries_.push_back({&segment.map, std::move(decoder).value()});
       }

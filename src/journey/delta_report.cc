@@ -42,7 +42,7 @@ Result<std::vector<TensorReport>> ReportTensors(const Runtime& runtime, const De
     tensors.push_back({i, delta.layout.tensors()[i].unit_count(), 0, 0});
   for (const PayloadView& payload : delta.payloads) {
     for (const PayloadSegment& segment : payload.segments) {
-      XORBIT_ASSIGN_OR_RETURN(const auto decoder, runtime.backend->Open(payload, segment, runtime.threads));
+      XORBIT_ASSIGN_OR_RETURN(const auto decoder, runtime.backend->Open(payload, segment));
       XORBIT_RETURN_IF_ERROR(AddSegment(segment, *decoder, runtime.threads, &tensors));
     }
   }

@@ -247,7 +247,7 @@ TEST_F(DeltaGolden, TheGoodOneDecodesToItsChanges) {
   EXPECT_EQ(delta->manifest.base, OldDigest(delta->layout));
   for (const PayloadView& payload : delta->payloads) {
     for (const PayloadSegment& segment : payload.segments) {
-      const auto decoder = FindCodec(payload.info.codec)->Open(segment.map, segment.view, 1);
+      const auto decoder = FindCodec(payload.info.codec)->Open(segment.map, segment.view);
       ASSERT_TRUE(decoder.ok()) << decoder.status().message();
       std::vector<std::pair<uint64_t, uint64_t>> decoded;
       DecodedRecord record;

@@ -36,10 +36,9 @@ class CpuBackend final : public Backend {
     return codec->Encode(map, TensorKeysOf(layout), source, options);
   }
 
-  Result<std::unique_ptr<SegmentDecoder>> Open(const PayloadView& payload, const PayloadSegment& segment,
-                                               int threads) const override {
+  Result<std::unique_ptr<SegmentDecoder>> Open(const PayloadView& payload, const PayloadSegment& segment) const override {
     XORBIT_ASSIGN_OR_RETURN(const Codec* codec, CodecOf(payload.info.codec));
-    return codec->Open(segment.map, segment.view, threads);
+    return codec->Open(segment.map, segment.view);
   }
 
   StateDigest Scan(const Layout& layout, TensorBytes bytes, ScanScope scope, int threads) const override {

@@ -16,11 +16,11 @@ struct OpenedSegment {
   std::unique_ptr<SegmentDecoder> decoder;
 };
 
-Result<std::vector<OpenedSegment>> OpenAll(const Backend& backend, const PayloadView& payload, int threads) {
+Result<std::vector<OpenedSegment>> OpenAll(const Backend& backend, const PayloadView& payload) {
   std::vector<OpenedSegment> opened;
   opened.reserve(payload.segments.size());
   for (const PayloadSegment& segment : payload.segments) {
-    XORBIT_ASSIGN_OR_RETURN(auto decoder, backend.Open(payload, segment, threads));
+    XORBIT_ASSIGN_OR_RETURN(auto decoder, backend.Open(payload, segment));
     opened.push_back({&segment, std::move(decoder)});
   }
   return opened;
@@ -89,7 +89,7 @@ Status Undo(const std::vector<OpenedSegment>& opened, std::span<const uint64_t> 
 Result<ApplyReport> PreflightPayload(const Backend& backend, const Layout& layout, const PayloadView& payload, TensorBytes live,
                                      Direction direction, int threads) {
   const std::vector<uint64_t> tensor_keys = TensorKeysOf(layout);
-  XORBIT_ASSIGN_OR_RETURN(const std::vector<OpenedSegment> opened, OpenAll(backend, payload, threads));
+  XORBIT_ASSIGN_OR_RETURN(const std::vector<OpenedSegment> opened, OpenAll(backend, payload));
   SharedReport report;
   for (const OpenedSegment& one : opened) {
     const SegmentMap& map = one.segment->map;
@@ -112,7 +112,7 @@ Result<ApplyReport> PreflightPayload(const Backend& backend, const Layout& layou
 Result<ApplyReport> ApplyPayload(const Backend& backend, const Layout& layout, const PayloadView& payload,
                                  MutableTensorBytes live, Direction direction, int threads) {
   const std::vector<uint64_t> tensor_keys = TensorKeysOf(layout);
-  XORBIT_ASSIGN_OR_RETURN(const std::vector<OpenedSegment> opened, OpenAll(backend, payload, threads));
+  XORBIT_ASSIGN_OR_RETURN(const std::vector<OpenedSegment> opened, OpenAll(backend, payload));
   SharedReport report;
   std::vector<std::vector<uint8_t>> applied;  // per segment and record; each entry is written by one worker
   for (const OpenedSegment& one : opened) applied.emplace_back(one.decoder->record_count(), uint8_t{0});

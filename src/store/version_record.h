@@ -1,0 +1,42 @@
+// version.json: the create-only record that decides a version, once. docs/formats/store.md.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/sha256.h"
+#include "change/state_digest.h"
+#include "payload/manifest.h"
+
+namespace xorbit {
+
+inline constexpr uint64_t kMaxVersionRecordBytes = uint64_t{64} << 10;
+inline constexpr uint64_t kMaxVersion = 999'999'999'999;  // versions are written out in keys
+
+enum class Decision { kCommitted, kAborted };
+
+struct VersionRecord {
+  uint64_t version = 0;
+  Decision decision = Decision::kAborted;
+  // Of a committed version only:
+  StateDigest target;
+  Sha256Digest layout_digest{};
+  std::optional<uint64_t> parent;  // with it, publication_id and manifest_sha256: all but version 0 have them
+  std::string publication_id;
+  Sha256Digest manifest_sha256{};  // of the text of the manifest from `parent` by `publication_id`
+
+  bool committed() const { return decision == Decision::kCommitted; }
+  friend bool operator==(const VersionRecord&, const VersionRecord&) = default;
+};
+
+// The record that commits what a manifest of a stream seals. The manifest must have a stream identity.
+VersionRecord CommitRecord(const Manifest& manifest);
+// The record that gives a version up. The same whoever writes it.
+VersionRecord AbortRecord(uint64_t version);
+
+std::string WriteVersionRecord(const VersionRecord& record);  // deterministic
+Result<VersionRecord> ParseVersionRecord(std::string_view json);
+
+}  // namespace xorbit

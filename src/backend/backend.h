@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "backend/prepared_update.h"
 #include "change/state_digest.h"
 #include "codec/change_digest.h"
 #include "codec/codec.h"
@@ -25,9 +26,6 @@ struct EncodedOwner {
   std::vector<EncodedSegment> segments;  // parallel to the maps given
   StateDigest base;
 };
-
-// Which way a delta is taken: XOR is its own inverse, so only the digests to expect differ.
-enum class Direction { kForward, kInverse };
 
 enum class ScanScope {
   kAll,     // every tensor: D of the state

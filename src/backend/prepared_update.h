@@ -1,0 +1,71 @@
+// An update that waits beside live memory: everything validated, so that the pause holds nothing but the change itself.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/status.h"
+#include "change/state_digest.h"
+
+namespace xorbit {
+
+// Which way a delta is taken: XOR is its own inverse, so only the digests to expect differ.
+enum class Direction { kForward, kInverse };
+
+struct PrepareOptions {
+  int threads = 1;
+  Direction direction = Direction::kForward;
+  // For memory that outlives the applier: saves the old value of every element that will change, here, so that Apply, retry and
+  // Undo are absolute stores and may be interrupted and repeated at any point.
+  bool keep_undo_log = false;
+  // This memory holds only part of the elements that count. A record's digests are then sums over several ranks: nobody can
+  // compare them alone, and `sums` is what the cohort has to add up.
+  bool partial = false;
+  // Keeps the changes in live coordinates if they take no more than this, so that decoding and map search leave the pause.
+  uint64_t localise_budget_bytes = 0;
+};
+
+// Lane 0 over the counted elements of one record that this memory holds, before and after in the direction taken.
+struct RecordSums {
+  uint64_t before = 0;
+  uint64_t after = 0;
+  RecordSums& operator+=(const RecordSums& other) {
+    before += other.before;
+    after += other.after;
+    return *this;
+  }
+  friend bool operator==(const RecordSums&, const RecordSums&) = default;
+};
+
+struct PrepareReport {
+  uint64_t change_count = 0;        // in the payloads
+  uint64_t local_change_count = 0;  // elements that Apply writes here; every copy counts
+  uint64_t record_count = 0;
+  uint64_t staged_bytes = 0;                  // kept for Apply beside the payloads
+  std::vector<std::vector<RecordSums>> sums;  // per payload, per record in segment order; only if partial
+  StateDigest change;                         // after - before over the counted elements, both lanes
+  std::vector<uint32_t> derived;  // of the map's derived bindings, those whose tensors change: to be run after Apply
+};
+
+// Belongs to one live memory in one epoch, which outlives it, as do the payloads. One thread at a time; nobody else may write
+// to live memory between Prepare and the end of the last call.
+class PreparedUpdate {
+ public:
+  PreparedUpdate() = default;
+  PreparedUpdate(const PreparedUpdate&) = delete;
+  PreparedUpdate& operator=(const PreparedUpdate&) = delete;
+  virtual ~PreparedUpdate() = default;
+
+  virtual const PrepareReport& report() const = 0;
+
+  // In the pause: every change goes into live memory, checked against the values that Prepare saw. kRefused: another epoch, or
+  // live bytes that somebody changed meanwhile. After any error live memory is as it was and Apply may be tried again. Applied
+  // already: with an undo log a success that changes nothing, otherwise kUsage.
+  virtual Status Apply() = 0;
+
+  // Takes the change back, in the same epoch; success too if it was never applied. Without an undo log it XORs, so it must not
+  // be called after an Apply or Undo that did not return.
+  virtual Status Undo() = 0;
+};
+
+}  // namespace xorbit

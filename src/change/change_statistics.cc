@@ -84,6 +84,7 @@ double ChangeStatistics::ValueEntropy() const {
   if (change_count_ == 0) return 0;
   if (!too_many_values_) {
     std::vector<uint64_t> counts;
+    counts.reserve(values_.size());
     for (const auto& [value, count] : values_) counts.push_back(count);
     return EntropyOf(counts, change_count_);
   }

@@ -69,7 +69,7 @@ class StretchEncoder {
 
   Status FinishFrame(const ElementRange& frame) {
     if (scratch_.offsets.empty()) return {};
-    const Status status = EmitFrame(frame, frame.first, 0, scratch_.offsets.size());
+    Status status = EmitFrame(frame, frame.first, 0, scratch_.offsets.size());
     scratch_.offsets.clear();
     scratch_.xors.clear();
     scratch_.olds.clear();

@@ -238,8 +238,7 @@ EncodedSegment Assemble(std::vector<Piece> pieces, const SegmentTables& tables, 
   segment.has_digests = source.has_values();
   uint64_t body_bytes = 0;
   for (Piece& piece : pieces) {
-    for (size_t i = 0; i < piece.records.size(); ++i) {
-      TileRecord& record = piece.records[i];
+    for (TileRecord& record : piece.records) {
       record.offset += body_bytes;
       if (record.offset > 0) segment.cuts.push_back(record.offset);
       AppendLe(segment.records, record);

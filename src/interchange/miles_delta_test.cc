@@ -27,7 +27,7 @@ TEST(MilesFolder, PropertyRoundTrip) {
     news.Mutate(random, layout, Between(random, 0, 20));
     MilesWriteOptions options;
     options.encoding = Between(random, 0, 1) == 0 ? MilesEncoding::kXor : MilesEncoding::kOverwrite;
-    options.checksum_format = Between(random, 0, 1) == 0 ? ChecksumFormat::kXxh3_128 : ChecksumFormat::kAdler32;
+    options.checksum_format = Between(random, 0, 1) == 0 ? ChecksumFormat::kXxh128 : ChecksumFormat::kAdler32;
     options.owner_count = static_cast<uint32_t>(Between(random, 1, 4));
     options.threads = static_cast<int>(Between(random, 1, 4));
     options.version = Between(random, 1, 2000000);

@@ -27,7 +27,7 @@ struct MilesIndex {
   uint64_t version = 0;
   uint64_t base_version = 0;
   MilesEncoding encoding = MilesEncoding::kXor;
-  ChecksumFormat checksum_format = ChecksumFormat::kXxh3_128;
+  ChecksumFormat checksum_format = ChecksumFormat::kXxh128;
   std::map<std::string, std::string> weight_map;  // changed tensors only: name to file
 
   friend bool operator==(const MilesIndex&, const MilesIndex&) = default;

@@ -35,7 +35,7 @@ TEST(MilesIndex, ReadsWhatMilesWrites) {
   EXPECT_EQ(index.version, 7U);
   EXPECT_EQ(index.base_version, 6U);
   EXPECT_EQ(index.encoding, MilesEncoding::kXor);
-  EXPECT_EQ(index.checksum_format, ChecksumFormat::kXxh3_128);
+  EXPECT_EQ(index.checksum_format, ChecksumFormat::kXxh128);
   EXPECT_EQ(index.weight_map.at("b.weight"), "model-00001-of-00002.safetensors");
   EXPECT_EQ(ParseMilesIndex(Changed("\"xor\"", "\"overwrite\"")).value().encoding, MilesEncoding::kOverwrite);
   EXPECT_EQ(ParseMilesIndex(Changed("xxh3-128", "adler32")).value().checksum_format, ChecksumFormat::kAdler32);

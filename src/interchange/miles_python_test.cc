@@ -44,9 +44,9 @@ std::string ArgumentsOf(const Format& format) {
   return (format.encoding == MilesEncoding::kXor ? " xor " : " overwrite ") + std::string(NameOf(format.checksum_format));
 }
 
-constexpr Format kFormats[] = {{MilesEncoding::kXor, ChecksumFormat::kXxh3_128},
+constexpr Format kFormats[] = {{MilesEncoding::kXor, ChecksumFormat::kXxh128},
                                {MilesEncoding::kXor, ChecksumFormat::kAdler32},
-                               {MilesEncoding::kOverwrite, ChecksumFormat::kXxh3_128},
+                               {MilesEncoding::kOverwrite, ChecksumFormat::kXxh128},
                                {MilesEncoding::kOverwrite, ChecksumFormat::kAdler32}};
 
 class MilesPython : public testing::Test {

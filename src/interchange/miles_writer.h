@@ -14,7 +14,7 @@ struct MilesWriteOptions {
   uint64_t base_version = 0;
   uint64_t version = 1;
   MilesEncoding encoding = MilesEncoding::kXor;
-  ChecksumFormat checksum_format = ChecksumFormat::kXxh3_128;
+  ChecksumFormat checksum_format = ChecksumFormat::kXxh128;
   int zstd_level = 1;        // what the original tools use
   uint32_t owner_count = 1;  // one payload file for each owner that has changes
   int threads = 1;

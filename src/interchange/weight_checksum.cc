@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint32_t kAdler32Start = 1;
 
-size_t DigitsOf(ChecksumFormat format) { return format == ChecksumFormat::kXxh3_128 ? 32 : 8; }
+size_t DigitsOf(ChecksumFormat format) { return format == ChecksumFormat::kXxh128 ? 32 : 8; }
 
 std::string HexOf(uint64_t value, int digits) {
   char text[17];
@@ -21,7 +21,7 @@ std::string HexOf(uint64_t value, int digits) {
 }  // namespace
 
 Result<ChecksumFormat> ParseChecksumFormat(std::string_view name) {
-  if (name == "xxh3-128") return ChecksumFormat::kXxh3_128;
+  if (name == "xxh3-128") return ChecksumFormat::kXxh128;
   if (name == "adler32") return ChecksumFormat::kAdler32;
   if (name == "blake3") {
     return UnsupportedError("blake3 checksums cannot be verified by this build; have the trainer write xxh3-128");
@@ -30,7 +30,7 @@ Result<ChecksumFormat> ParseChecksumFormat(std::string_view name) {
                           "' is unknown; xxh3-128 and adler32 are read");
 }
 
-std::string_view NameOf(ChecksumFormat format) { return format == ChecksumFormat::kXxh3_128 ? "xxh3-128" : "adler32"; }
+std::string_view NameOf(ChecksumFormat format) { return format == ChecksumFormat::kXxh128 ? "xxh3-128" : "adler32"; }
 
 Status CheckChecksumText(ChecksumFormat format, std::string_view text) {
   const bool is_hex =

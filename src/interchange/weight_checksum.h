@@ -11,7 +11,7 @@
 
 namespace xorbit {
 
-enum class ChecksumFormat { kXxh3_128, kAdler32 };
+enum class ChecksumFormat { kXxh128, kAdler32 };
 
 // kUnsupported for blake3, which this build has no library for, and for names that nobody uses.
 Result<ChecksumFormat> ParseChecksumFormat(std::string_view name);

@@ -32,8 +32,8 @@ Result<std::vector<RecoveredChange>> FileTarget::Recover(RecoveryDirection direc
   XORBIT_ASSIGN_OR_RETURN(const std::vector<fs::path> sealed, FindJournals(place_, /*unsealed=*/false));
   std::vector<RecoveredChange> changes;
   for (const fs::path& journal : sealed) {
-    XORBIT_ASSIGN_OR_RETURN(RecoveredChange change, RecoverOne(journal, direction));
-    changes.push_back(std::move(change));
+    XORBIT_ASSIGN_OR_RETURN(const RecoveredChange change, RecoverOne(journal, direction));
+    changes.push_back(change);
   }
   return changes;
 }

@@ -65,13 +65,13 @@ std::vector<uint32_t> BalanceWholeTensors(const Layout& layout, uint32_t owner_c
                    [&](uint32_t a, uint32_t b) { return tensors[a].byte_count > tensors[b].byte_count; });
   using Load = std::pair<uint64_t, uint32_t>;  // bytes, owner
   std::priority_queue<Load, std::vector<Load>, std::greater<>> loads;
-  for (uint32_t owner = 0; owner < owner_count; ++owner) loads.push({0, owner});
+  for (uint32_t owner = 0; owner < owner_count; ++owner) loads.emplace(0, owner);
   std::vector<uint32_t> owner_of(tensors.size(), 0);
   for (const uint32_t i : by_size) {
     auto [bytes, owner] = loads.top();
     loads.pop();
     owner_of[i] = owner;
-    loads.push({bytes + tensors[i].byte_count, owner});
+    loads.emplace(bytes + tensors[i].byte_count, owner);
   }
   return owner_of;
 }

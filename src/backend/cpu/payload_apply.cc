@@ -115,6 +115,7 @@ Result<ApplyReport> ApplyPayload(const Backend& backend, const Layout& layout, c
   XORBIT_ASSIGN_OR_RETURN(const std::vector<OpenedSegment> opened, OpenAll(backend, payload));
   SharedReport report;
   std::vector<std::vector<uint8_t>> applied;  // per segment and record; each entry is written by one worker
+  applied.reserve(opened.size());
   for (const OpenedSegment& one : opened) applied.emplace_back(one.decoder->record_count(), uint8_t{0});
 
   Status status;

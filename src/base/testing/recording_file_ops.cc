@@ -43,7 +43,7 @@ void RecordingFileOps::DieAtCall(uint64_t call) {
 }
 
 Status RecordingFileOps::Count() {
-  const Status failure = NextCall();
+  Status failure = NextCall();
   if (!failure.ok() && dies_) ::kill(::getpid(), SIGKILL);
   return failure;
 }
@@ -91,7 +91,7 @@ Result<UniqueFd> RecordingFileOps::OpenForWrite(const fs::path& path) {
 }
 
 Status RecordingFileOps::Pwrite(const UniqueFd& fd, ConstBytes bytes, uint64_t offset_bytes) {
-  const Status failure = NextCall();
+  Status failure = NextCall();
   const bool killed_before = call_count_ - 1 > fail_first_;
   if (!failure.ok()) bytes = bytes.first(killed_before ? 0 : bytes.size() / 2);
   if (!bytes.empty()) {
@@ -186,6 +186,7 @@ std::map<std::string, RecordingFileOps::Node> RecordingFileOps::NamesAfter(uint6
 std::vector<Buffer> RecordingFileOps::BytesAfter(uint64_t cut, std::mt19937_64& random, double kept) const {
   const uint64_t piece_bytes = Flip(random, 0.25) ? 512 : 4096;
   std::vector<Buffer> bytes;
+  bytes.reserve(nodes_.size());
   for (const NodeState& node : nodes_) bytes.push_back(node.bytes);
   for (const DataChange& change : data_changes_) {
     if (change.call > cut) continue;

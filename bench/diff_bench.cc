@@ -170,7 +170,9 @@ void BM_Diff(benchmark::State& state, CpuLevel level, int64_t per_million, int t
   StateDigest digest;
   RunAgainstSum(state, {model.old_bytes, model.new_bytes}, threads, [&] {
     changes = 0;
-    const DiffSource source(model.map, old_tensors, new_tensors, model.keys, base_digest);
+    const SegmentBytes old_bytes = SegmentBytes::InTensors(model.map, old_tensors);
+    const SegmentBytes new_bytes = SegmentBytes::InTensors(model.map, new_tensors);
+    const DiffSource source(model.map, old_bytes, new_bytes, model.keys, base_digest);
     OnEachStretch(threads, WindowCountOf(source.element_count()), [&](uint64_t first, uint64_t count) {
       WindowChanges window;
       window.Reserve(2, true);

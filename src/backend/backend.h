@@ -13,7 +13,7 @@
 #include "codec/codec.h"
 #include "payload/payload_reader.h"
 #include "tensor/layout.h"
-#include "tensor/segment.h"
+#include "tensor/segment_bytes.h"
 
 namespace xorbit {
 
@@ -47,9 +47,11 @@ class Backend {
   Backend& operator=(const Backend&) = delete;
   virtual ~Backend() = default;
 
-  // Sender: compares old and new bytes of the elements that `maps` own and encodes what differs, with digests.
-  virtual Result<EncodedOwner> EncodeDiff(const Layout& layout, const std::vector<SegmentMap>& maps, TensorBytes old_bytes,
-                                          TensorBytes new_bytes, CodecId codec, const EncodeOptions& options) const = 0;
+  // Sender: compares old and new bytes of the elements that `maps` own and encodes what differs, with digests. Both views are
+  // parallel to the maps.
+  virtual Result<EncodedOwner> EncodeDiff(const Layout& layout, std::span<const SegmentMap> maps,
+                                          std::span<const SegmentBytes> old_bytes, std::span<const SegmentBytes> new_bytes,
+                                          CodecId codec, const EncodeOptions& options) const = 0;
 
   // Sender: encodes one segment from any source of changes (a fold).
   virtual Result<EncodedSegment> Encode(const Layout& layout, const SegmentMap& map, const ChangeSource& source, CodecId codec,

@@ -66,9 +66,11 @@ Result<PayloadFile> EncodeOnce(const Runtime& runtime, const Workload& workload,
   XORBIT_ASSIGN_OR_RETURN(auto owners, PlanOwners(workload.layout, 1, Split::kWhole));
   EncodeOptions options;
   options.threads = runtime.threads;
-  XORBIT_ASSIGN_OR_RETURN(EncodedOwner owner,
-                          runtime.backend->EncodeDiff(workload.layout, owners.front(), workload.TensorsOf(workload.old_state),
-                                                      workload.TensorsOf(workload.new_state), codec, options));
+  XORBIT_ASSIGN_OR_RETURN(
+      EncodedOwner owner,
+      runtime.backend->EncodeDiff(workload.layout, owners.front(),
+                                  InTensors(owners.front(), workload.TensorsOf(workload.old_state)),
+                                  InTensors(owners.front(), workload.TensorsOf(workload.new_state)), codec, options));
   XORBIT_ASSIGN_OR_RETURN(const Payload payload, WritePayload(workload.layout, {codec, 0, 1}, owners.front(),
                                                               std::move(owner.segments), runtime.threads));
   return PayloadFile{std::move(owners.front()), FileBytes(payload)};

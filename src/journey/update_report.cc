@@ -36,7 +36,8 @@ Status CountTensors(const SegmentMap& map, const ChangeSource& source, int threa
 Result<CodecSize> MeasureCodec(const Runtime& runtime, const Layout& layout, const std::vector<SegmentMap>& maps,
                                TensorBytes old_bytes, TensorBytes new_bytes, CodecId codec, const EncodeOptions& encode) {
   const auto start = std::chrono::steady_clock::now();
-  XORBIT_ASSIGN_OR_RETURN(EncodedOwner owner, runtime.backend->EncodeDiff(layout, maps, old_bytes, new_bytes, codec, encode));
+  XORBIT_ASSIGN_OR_RETURN(EncodedOwner owner, runtime.backend->EncodeDiff(layout, maps, InTensors(maps, old_bytes),
+                                                                          InTensors(maps, new_bytes), codec, encode));
   XORBIT_ASSIGN_OR_RETURN(const Payload payload,
                           WritePayload(layout, {codec, 0, 1}, maps, std::move(owner.segments), runtime.threads));
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
@@ -60,7 +61,9 @@ Result<UpdateReport> MeasureUpdate(const Runtime& runtime, const Layout& layout,
   UpdateReport report;
   for (uint32_t i = 0; i < layout.tensors().size(); ++i) report.tensors.push_back({i, layout.tensors()[i].unit_count(), 0});
   for (const SegmentMap& map : maps) {
-    const DiffSource source(map, old_bytes, new_bytes, tensor_keys, DiffSource::BaseDigest::kSkip);
+    const SegmentBytes old_segment = SegmentBytes::InTensors(map, old_bytes);
+    const SegmentBytes new_segment = SegmentBytes::InTensors(map, new_bytes);
+    const DiffSource source(map, old_segment, new_segment, tensor_keys, DiffSource::BaseDigest::kSkip);
     XORBIT_RETURN_IF_ERROR(StatisticsOf(map.unit_bytes(), &report.by_unit).Add(source));
     XORBIT_RETURN_IF_ERROR(CountTensors(map, source, runtime.threads, &report.tensors));
   }

@@ -48,6 +48,7 @@ Part WholeTensor(const Layout& layout, uint32_t tensor_index) {
 }
 
 Result<SegmentMap> SegmentMap::Make(const Layout& layout, uint32_t unit_bytes, uint32_t group, std::vector<Part> parts) {
+  if (parts.size() > UINT32_MAX) return UnsupportedError("a segment has more than 2^32 parts");
   SegmentMap map;
   map.starts_.reserve(parts.size() + 1);
   map.starts_.push_back(0);
@@ -86,7 +87,7 @@ Run RunInPart(const SegmentMap& map, size_t part_index, uint64_t at) {
     tensor_element += rest % part.digits[i].count * part.digits[i].stride;
     rest /= part.digits[i].count;
   }
-  return {part.tensor_index, tensor_element, at, last.count - within_run};
+  return {part.tensor_index, static_cast<uint32_t>(part_index), tensor_element, at, last.count - within_run};
 }
 
 Run RunAt(const SegmentMap& map, uint64_t element) { return RunInPart(map, map.PartAt(element), element); }

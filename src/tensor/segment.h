@@ -40,6 +40,7 @@ Part WholeTensor(const Layout& layout, uint32_t tensor_index);
 // A stretch of a segment that is contiguous in its tensor.
 struct Run {
   uint32_t tensor_index = 0;
+  uint32_t part_index = 0;       // of the map
   uint64_t tensor_element = 0;   // first element, in the tensor
   uint64_t segment_element = 0;  // first element, in the segment
   uint64_t element_count = 0;

@@ -16,14 +16,15 @@ Result<const Codec*> CodecOf(CodecId id) {
 
 class CpuBackend final : public Backend {
  public:
-  Result<EncodedOwner> EncodeDiff(const Layout& layout, const std::vector<SegmentMap>& maps, TensorBytes old_bytes,
-                                  TensorBytes new_bytes, CodecId codec_id, const EncodeOptions& options) const override {
+  Result<EncodedOwner> EncodeDiff(const Layout& layout, std::span<const SegmentMap> maps,
+                                  std::span<const SegmentBytes> old_bytes, std::span<const SegmentBytes> new_bytes,
+                                  CodecId codec_id, const EncodeOptions& options) const override {
     XORBIT_ASSIGN_OR_RETURN(const Codec* codec, CodecOf(codec_id));
     const std::vector<uint64_t> tensor_keys = TensorKeysOf(layout);
     EncodedOwner owner;
-    for (const SegmentMap& map : maps) {
-      const DiffSource source(map, old_bytes, new_bytes, tensor_keys, DiffSource::BaseDigest::kAccumulate);
-      XORBIT_ASSIGN_OR_RETURN(EncodedSegment segment, codec->Encode(map, tensor_keys, source, options));
+    for (size_t i = 0; i < maps.size(); ++i) {
+      const DiffSource source(maps[i], old_bytes[i], new_bytes[i], tensor_keys, DiffSource::BaseDigest::kAccumulate);
+      XORBIT_ASSIGN_OR_RETURN(EncodedSegment segment, codec->Encode(maps[i], tensor_keys, source, options));
       owner.base += source.FinishBaseDigest();
       owner.segments.push_back(std::move(segment));
     }

@@ -35,20 +35,15 @@ class DiffCursor : public ChangeCursor {
   uint64_t window_index_;
 };
 
-DiffSource::DiffSource(const SegmentMap& map, std::span<const ConstBytes> old_tensors, std::span<const ConstBytes> new_tensors,
+DiffSource::DiffSource(const SegmentMap& map, const SegmentBytes& old_bytes, const SegmentBytes& new_bytes,
                        std::span<const uint64_t> tensor_keys, BaseDigest base_digest)
     : map_(&map),
-      old_tensors_(old_tensors),
-      new_tensors_(new_tensors),
+      old_bytes_(&old_bytes),
+      new_bytes_(&new_bytes),
       tensor_keys_(tensor_keys),
       kernels_(&KernelsOf(ActiveCpuLevel())),
       diff_(kernels_->diff[static_cast<size_t>(std::countr_zero(map.unit_bytes()))]),
-      counted_(base_digest == BaseDigest::kAccumulate ? WindowCountOf(map.element_count()) : 0) {
-  for (const Part& part : map.parts()) {
-    assert(old_tensors[part.tensor_index].size() == new_tensors[part.tensor_index].size());
-    static_cast<void>(part);
-  }
-}
+      counted_(base_digest == BaseDigest::kAccumulate ? WindowCountOf(map.element_count()) : 0) {}
 
 std::unique_ptr<ChangeCursor> DiffSource::Open(uint64_t first_window, uint64_t window_count) const {
   assert(first_window + window_count <= WindowCountOf(element_count()));
@@ -82,19 +77,15 @@ void DiffSource::DiffWindow(uint64_t window_index, WindowChanges* changes) const
 }
 
 void DiffSource::DiffRun(const Run& run, uint64_t window_first, WindowChanges* changes) const {
-  const uint64_t offset_bytes = run.tensor_element * unit_bytes();
   const size_t written_bytes = size_t{changes->count} * unit_bytes();
   const DiffOutput output = {changes->positions.data() + changes->count, changes->xors.data() + written_bytes,
                              changes->olds.data() + written_bytes};
-  changes->count +=
-      diff_(old_tensors_[run.tensor_index].data() + offset_bytes, new_tensors_[run.tensor_index].data() + offset_bytes,
-            static_cast<uint32_t>(run.element_count), static_cast<uint32_t>(run.segment_element - window_first), output);
+  changes->count += diff_(old_bytes_->Of(run).data(), new_bytes_->Of(run).data(), static_cast<uint32_t>(run.element_count),
+                          static_cast<uint32_t>(run.segment_element - window_first), output);
 }
 
 void DiffSource::CountRun(const Run& run, DigestSums* sums) const {
-  const uint64_t offset_bytes = run.tensor_element * unit_bytes();
-  const ConstBytes bytes = old_tensors_[run.tensor_index].subspan(offset_bytes, run.element_count * unit_bytes());
-  AddRange(*kernels_, tensor_keys_[run.tensor_index], offset_bytes, bytes, sums);
+  AddRange(*kernels_, tensor_keys_[run.tensor_index], run.tensor_element * unit_bytes(), old_bytes_->Of(run), sums);
 }
 
 bool DiffSource::ClaimWindow(uint64_t window_index) const {

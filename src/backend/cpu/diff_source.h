@@ -13,7 +13,7 @@
 #include "base/bytes.h"
 #include "change/change_source.h"
 #include "change/state_digest.h"
-#include "tensor/segment.h"
+#include "tensor/segment_bytes.h"
 
 namespace xorbit {
 
@@ -21,9 +21,9 @@ class DiffSource : public ChangeSource {
  public:
   enum class BaseDigest { kSkip, kAccumulate };
 
-  // Tensors are canonical bytes in layout order, tensor_keys their digest keys; all must outlive the source, as must the map.
-  // Uses the CPU level that is active now.
-  DiffSource(const SegmentMap& map, std::span<const ConstBytes> old_tensors, std::span<const ConstBytes> new_tensors,
+  // Both views are of `map`; tensor_keys are the layout's digest keys. All must outlive the source, as must the map and what
+  // the views look at. Uses the CPU level that is active now.
+  DiffSource(const SegmentMap& map, const SegmentBytes& old_bytes, const SegmentBytes& new_bytes,
              std::span<const uint64_t> tensor_keys, BaseDigest base_digest);
 
   uint32_t unit_bytes() const override { return map_->unit_bytes(); }
@@ -48,8 +48,8 @@ class DiffSource : public ChangeSource {
   void AddToBase(const DigestSums& sums) const;
 
   const SegmentMap* map_;
-  std::span<const ConstBytes> old_tensors_;
-  std::span<const ConstBytes> new_tensors_;
+  const SegmentBytes* old_bytes_;
+  const SegmentBytes* new_bytes_;
   std::span<const uint64_t> tensor_keys_;
   const CpuKernels* kernels_;
   DiffKernel diff_;

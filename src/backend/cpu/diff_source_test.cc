@@ -49,9 +49,11 @@ TEST_P(DiffSourceTest, RandomModelsDiffAsTheOracleSays) {
     const auto old_bytes = model.old_tensors.bytes();
     const auto new_bytes = model.new_tensors.bytes();
     for (const SegmentMap& map : model.maps) {
+      const SegmentBytes old_segment = SegmentBytes::InTensors(map, old_bytes);
+      const SegmentBytes new_segment = SegmentBytes::InTensors(map, new_bytes);
       const std::vector<ElementChange> expected = OracleDiff(map, old_bytes, new_bytes);
       for (const auto mode : {DiffSource::BaseDigest::kSkip, DiffSource::BaseDigest::kAccumulate}) {
-        const DiffSource source(map, old_bytes, new_bytes, model.keys, mode);
+        const DiffSource source(map, old_segment, new_segment, model.keys, mode);
         ASSERT_EQ(ReadAllChanges(source).value(), expected);
         ASSERT_EQ(ReadAllChanges(source).value(), expected);
       }
@@ -67,7 +69,9 @@ TEST_P(DiffSourceTest, BaseDigestsOfOwnersAndFrozenTensorsAddUpToTheState) {
     const auto new_bytes = model.new_tensors.bytes();
     StateDigest sum = ScanDigest(model.layout, old_bytes, ScanScope::kFrozen, 1);
     for (const SegmentMap& map : model.maps) {
-      const DiffSource source(map, old_bytes, new_bytes, model.keys, DiffSource::BaseDigest::kAccumulate);
+      const SegmentBytes old_segment = SegmentBytes::InTensors(map, old_bytes);
+      const SegmentBytes new_segment = SegmentBytes::InTensors(map, new_bytes);
+      const DiffSource source(map, old_segment, new_segment, model.keys, DiffSource::BaseDigest::kAccumulate);
       // Windows read twice, once, or never all count once.
       WindowChanges changes;
       changes.Reserve(map.unit_bytes(), true);
@@ -106,7 +110,8 @@ TEST_P(DiffSourceTest, ConcurrentCursorsCountEachWindowOnce) {
   const auto bytes = tensors.bytes();
   const std::vector<uint64_t> keys = TensorKeysOf(layout);
   const SegmentMap map = SegmentMap::Make(layout, 2, 0, {WholeTensor(layout, 0)}).value();
-  const DiffSource source(map, bytes, bytes, keys, DiffSource::BaseDigest::kAccumulate);
+  const SegmentBytes segment = SegmentBytes::InTensors(map, bytes);
+  const DiffSource source(map, segment, segment, keys, DiffSource::BaseDigest::kAccumulate);
   {
     std::vector<std::jthread> readers;
     for (int i = 0; i < 3; ++i) {

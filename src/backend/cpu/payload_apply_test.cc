@@ -38,7 +38,8 @@ Update MakeUpdate(uint64_t seed, const Backend& backend, CodecId codec) {
   StateDigest base = backend.Scan(update.layout, update.before->bytes(), ScanScope::kFrozen, 2);
   StateDigest change;
   for (uint32_t i = 0; i < owner_count; ++i) {
-    auto encoded = backend.EncodeDiff(update.layout, owners[i], update.before->bytes(), update.after->bytes(), codec, {});
+    auto encoded = backend.EncodeDiff(update.layout, owners[i], InTensors(owners[i], update.before->bytes()),
+                                      InTensors(owners[i], update.after->bytes()), codec, {});
     EXPECT_TRUE(encoded.ok()) << encoded.status().message();
     base += encoded->base;
     const Payload payload =

@@ -12,7 +12,6 @@
 // the halves of a byte apart. Tables are flat and of fixed size, so that a device can hold the same ones.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -21,33 +20,9 @@
 
 #include "base/status.h"
 #include "tensor/layout.h"
+#include "tensor/piece_class.h"
 
 namespace xorbit {
-
-struct LiveDigit {
-  uint64_t count = 0;
-  uint64_t canonical_stride = 0;  // in granules
-  uint64_t live_stride = 0;       // in granules; of a shadow: in elements of the cast's result
-  friend bool operator==(const LiveDigit&, const LiveDigit&) = default;
-};
-
-inline constexpr uint32_t kMaxLiveDigits = 8;
-
-// In a LiveMap the digits are normalised: none counts 1 but the last, no two that could be one, and the last has strides 1 and
-// 1: its count is the length of the runs that are contiguous on both sides. In a specification the last may have any strides.
-struct PieceClass {
-  uint32_t granule_bits = 0;  // 4, 8, 16, 32 or 64, at most the tensor's unit; of all pieces of one tensor the same
-  uint32_t digit_count = 0;
-  // Slowest first; each canonical stride is at least the canonical extent of the digits after it. Sorted by live stride the
-  // digits are nested in the same way.
-  std::array<LiveDigit, kMaxLiveDigits> digits{};
-
-  uint64_t run_length() const { return digits[digit_count - 1].count; }
-  uint64_t granule_count() const;
-  uint64_t canonical_extent() const;  // granules from the first to one past the last
-  uint64_t live_extent() const;
-  friend bool operator==(const PieceClass&, const PieceClass&) = default;
-};
 
 struct Piece {
   uint32_t tensor_index = 0;
@@ -74,6 +49,9 @@ enum class Cast : uint8_t {
   kBf16ToF32 = 1,  // exact
   kF32ToBf16 = 2,  // round to nearest, ties to even; a NaN stays one
 };
+
+// Bits of the image of one granule.
+uint32_t LiveBitsOf(Cast cast, uint32_t granule_bits);
 
 // The tensor lives as values that XOR cannot update. Whoever applies keeps a canonical copy of the whole tensor, changes that,
 // and in the pause casts it to where the piece says. A tensor may have several.

@@ -115,6 +115,11 @@ class Posix final : public FileOps {
     return {};
   }
 
+  Status Link(const fs::path& from, const fs::path& to) override {
+    if (::link(from.c_str(), to.c_str()) != 0) return FileError("create", to);
+    return {};
+  }
+
   Status Unlink(const fs::path& path) override {
     if (::unlink(path.c_str()) != 0) return FileError("remove", path);
     return {};

@@ -77,6 +77,8 @@ class FileOps {
   virtual Status MakeFolder(const fs::path& folder) = 0;  // kExists if it is there
   virtual Status Rename(const fs::path& from, const fs::path& to) = 0;           // replaces
   virtual Status RenameNoReplace(const fs::path& from, const fs::path& to) = 0;  // kExists if `to` is there
+  // One more name for the file `from`; kExists if `to` is there. On a network file system an error may follow success.
+  virtual Status Link(const fs::path& from, const fs::path& to) = 0;
   virtual Status Unlink(const fs::path& path) = 0;
 };
 

@@ -6,6 +6,7 @@
 
 #include <atomic>
 
+#include "base/testing/forwarding_file_ops.h"
 #include "interchange/miles_test_folder.h"
 
 namespace xorbit {
@@ -71,28 +72,15 @@ TEST_F(MilesFolderTest, RefusesToChangeFrozenTensors) {
 }
 
 // A disk on which only the first `room` bytes of writing succeed.
-class FullDisk final : public FileOps {
+class FullDisk final : public ForwardingFileOps {
  public:
   explicit FullDisk(uint64_t room) : room_(room) {}
   Status Pwrite(const UniqueFd& fd, ConstBytes bytes, uint64_t offset_bytes) override {
     if (written_.fetch_add(bytes.size()) + bytes.size() > room_) return IoError("No space left on device");
-    return posix_.Pwrite(fd, bytes, offset_bytes);
+    return ForwardingFileOps::Pwrite(fd, bytes, offset_bytes);
   }
-  Result<UniqueFd> Create(const fs::path& path, bool exclusive) override { return posix_.Create(path, exclusive); }
-  Result<UniqueFd> OpenForWrite(const fs::path& path) override { return posix_.OpenForWrite(path); }
-  Status Truncate(const UniqueFd& fd, uint64_t byte_count) override { return posix_.Truncate(fd, byte_count); }
-  Status CopyContents(const UniqueFd& source, const UniqueFd& target, uint64_t byte_count) override {
-    return posix_.CopyContents(source, target, byte_count);
-  }
-  Status Sync(const UniqueFd& fd) override { return posix_.Sync(fd); }
-  Status SyncFolder(const fs::path& folder) override { return posix_.SyncFolder(folder); }
-  Status MakeFolder(const fs::path& folder) override { return posix_.MakeFolder(folder); }
-  Status Rename(const fs::path& from, const fs::path& to) override { return posix_.Rename(from, to); }
-  Status RenameNoReplace(const fs::path& from, const fs::path& to) override { return posix_.RenameNoReplace(from, to); }
-  Status Unlink(const fs::path& path) override { return posix_.Unlink(path); }
 
  private:
-  FileOps& posix_ = PosixFileOps();
   const uint64_t room_;
   std::atomic<uint64_t> written_{0};
 };

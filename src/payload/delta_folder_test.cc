@@ -8,6 +8,7 @@
 #include <fstream>
 #include <functional>
 
+#include "base/testing/forwarding_file_ops.h"
 #include "payload/payload_test_util.h"
 
 namespace xorbit {
@@ -113,7 +114,7 @@ TEST_F(DeltaFolder, LeftoversOfADeadProcessDoNotDisturb) {
 }
 
 // Fails the call of this index, and records what was called.
-class FailingOps final : public FileOps {
+class FailingOps final : public ForwardingFileOps {
  public:
   explicit FailingOps(size_t fail_at) : fail_at_(fail_at) {}
   const std::vector<std::string>& calls() const { return calls_; }
@@ -121,24 +122,21 @@ class FailingOps final : public FileOps {
   Result<UniqueFd> Create(const fs::path& path, bool exclusive) override {
     EXPECT_TRUE(exclusive);
     if (Fails("create")) return NoSpace();
-    return real_.Create(path, exclusive);
+    return ForwardingFileOps::Create(path, exclusive);
   }
-  Result<UniqueFd> OpenForWrite(const fs::path& path) override { return real_.OpenForWrite(path); }
   Status Pwrite(const UniqueFd& fd, ConstBytes bytes, uint64_t offset_bytes) override {
-    return Fails("write") ? NoSpace() : real_.Pwrite(fd, bytes, offset_bytes);
+    return Fails("write") ? NoSpace() : ForwardingFileOps::Pwrite(fd, bytes, offset_bytes);
   }
-  Status Truncate(const UniqueFd& fd, uint64_t byte_count) override { return real_.Truncate(fd, byte_count); }
-  Status CopyContents(const UniqueFd& source, const UniqueFd& target, uint64_t byte_count) override {
-    return real_.CopyContents(source, target, byte_count);
+  Status Sync(const UniqueFd& fd) override { return Fails("sync") ? NoSpace() : ForwardingFileOps::Sync(fd); }
+  Status SyncFolder(const fs::path& folder) override {
+    return Fails("sync folder") ? NoSpace() : ForwardingFileOps::SyncFolder(folder);
   }
-  Status Sync(const UniqueFd& fd) override { return Fails("sync") ? NoSpace() : real_.Sync(fd); }
-  Status SyncFolder(const fs::path& folder) override { return Fails("sync folder") ? NoSpace() : real_.SyncFolder(folder); }
-  Status MakeFolder(const fs::path& folder) override { return Fails("make folder") ? NoSpace() : real_.MakeFolder(folder); }
-  Status Rename(const fs::path& from, const fs::path& to) override { return real_.Rename(from, to); }
+  Status MakeFolder(const fs::path& folder) override {
+    return Fails("make folder") ? NoSpace() : ForwardingFileOps::MakeFolder(folder);
+  }
   Status RenameNoReplace(const fs::path& from, const fs::path& to) override {
-    return Fails("rename") ? NoSpace() : real_.RenameNoReplace(from, to);
+    return Fails("rename") ? NoSpace() : ForwardingFileOps::RenameNoReplace(from, to);
   }
-  Status Unlink(const fs::path& path) override { return real_.Unlink(path); }
 
  private:
   bool Fails(std::string call) {
@@ -149,7 +147,6 @@ class FailingOps final : public FileOps {
 
   size_t fail_at_;
   std::vector<std::string> calls_;
-  FileOps& real_ = PosixFileOps();
 };
 
 TEST_F(DeltaFolder, IsWrittenWholeOrNotAtAll) {

@@ -155,6 +155,13 @@ Status RecordingFileOps::RenameNoReplace(const fs::path& from, const fs::path& t
   return {};
 }
 
+Status RecordingFileOps::Link(const fs::path& from, const fs::path& to) {
+  XORBIT_RETURN_IF_ERROR(Count());
+  XORBIT_RETURN_IF_ERROR(PosixFileOps().Link(from, to));
+  RecordName({{NameOf(to), names_.at(NameOf(from))}});
+  return {};
+}
+
 Status RecordingFileOps::Unlink(const fs::path& path) {
   XORBIT_RETURN_IF_ERROR(Count());
   XORBIT_RETURN_IF_ERROR(PosixFileOps().Unlink(path));

@@ -44,6 +44,7 @@ class RecordingFileOps final : public FileOps {
   Status MakeFolder(const fs::path& folder) override;
   Status Rename(const fs::path& from, const fs::path& to) override;
   Status RenameNoReplace(const fs::path& from, const fs::path& to) override;
+  Status Link(const fs::path& from, const fs::path& to) override;
   Status Unlink(const fs::path& path) override;
 
  private:

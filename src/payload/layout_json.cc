@@ -2,14 +2,12 @@
 // one short row instead of an object with spelled-out fields.
 #include <algorithm>
 
-#include "base/json.h"
-#include "payload/manifest.h"
+#include "payload/json_fields.h"
 
 namespace xorbit {
 namespace {
 
 constexpr std::string_view kFormatName = "xorbit-layout";
-constexpr uint32_t kMaxDepth = 16;  // ours is 4; room for fields of later versions
 
 Result<TensorSpec> ParseRow(const Json& row) {
   XORBIT_RETURN_IF_ERROR(ExpectArray(row, "the entry"));
@@ -55,14 +53,6 @@ Result<std::vector<std::string>> ParseGroups(const Json& json) {
 }
 
 Result<Layout> ParseFields(const Json& json) {
-  XORBIT_RETURN_IF_ERROR(ExpectObject(json, "the whole"));
-  XORBIT_ASSIGN_OR_RETURN(const std::string format, GetString(json, "format"));
-  if (format != kFormatName) return CorruptError("field 'format' must be \"" + std::string(kFormatName) + "\"");
-  XORBIT_ASSIGN_OR_RETURN(const uint64_t format_version, GetUnsigned(json, "format_version"));
-  if (format_version != kLayoutFormatVersion) {
-    return UnsupportedError("has format version " + std::to_string(format_version) +
-                            ", which this xorbit does not read; a newer one may");
-  }
   XORBIT_RETURN_IF_ERROR(CheckCriticalFields(json, {"format", "format_version", "groups", "tensors"}));
   XORBIT_ASSIGN_OR_RETURN(std::vector<std::string> groups, ParseGroups(json));
   XORBIT_ASSIGN_OR_RETURN(const Json* rows, GetArray(json, "tensors"));
@@ -99,7 +89,7 @@ std::string WriteLayoutJson(const Layout& layout) {
 }
 
 Result<Layout> ParseLayoutJson(std::string_view text) {
-  XORBIT_ASSIGN_OR_RETURN(const Json json, ParseJson(text, kMaxDepth));
+  XORBIT_ASSIGN_OR_RETURN(const Json json, ParseDocument(text, kFormatName, kLayoutFormatVersion));
   return ParseFields(json);
 }
 

@@ -1,65 +1,15 @@
 #include "payload/manifest.h"
 
-#include <algorithm>
 #include <cstdio>
 
 #include "base/checked_math.h"
-#include "base/json.h"
-#include "payload/payload_format.h"
+#include "payload/json_fields.h"
 #include "tensor/ownership.h"
 
 namespace xorbit {
 namespace {
 
 constexpr std::string_view kFormatName = "xorbit-delta";
-constexpr uint32_t kMaxDepth = 16;  // ours is 3; room for fields of later versions
-
-Result<Sha256Digest> GetSha256(const Json& object, std::string_view key) {
-  XORBIT_ASSIGN_OR_RETURN(const std::string text, GetString(object, key));
-  auto digest = ParseSha256(text);
-  if (!digest.ok()) return digest.status().WithContext("field '" + std::string(key) + "'");
-  return digest;
-}
-
-Result<StateDigest> GetStateDigest(const Json& object, std::string_view key) {
-  XORBIT_ASSIGN_OR_RETURN(const std::string text, GetString(object, key));
-  auto digest = ParseStateDigest(text);
-  if (!digest.ok()) return digest.status().WithContext("field '" + std::string(key) + "'");
-  return digest;
-}
-
-// Ids become parts of store keys: letters, digits, '.', '_' and '-', not beginning with '.', 1 to 128 of them.
-Result<std::string> GetId(const Json& object, std::string_view key) {
-  XORBIT_ASSIGN_OR_RETURN(std::string id, GetString(object, key));
-  const auto is_safe = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
-  };
-  if (id.empty() || id.size() > 128 || id[0] == '.' || !std::all_of(id.begin(), id.end(), is_safe)) {
-    return CorruptError("field '" + std::string(key) +
-                        "' must be 1 to 128 letters, digits, '.', '_' or '-', not beginning with '.'");
-  }
-  return id;
-}
-
-Result<ManifestOwner> ParseOwner(const Json& json, uint32_t index) {
-  XORBIT_RETURN_IF_ERROR(ExpectObject(json, "the entry"));
-  XORBIT_RETURN_IF_ERROR(CheckCriticalFields(
-      json, {"file", "byte_count", "head_byte_count", "change_count", "sha256", "head_sha256", "change_digest"}));
-  ManifestOwner owner;
-  XORBIT_ASSIGN_OR_RETURN(owner.file, GetString(json, "file"));
-  XORBIT_ASSIGN_OR_RETURN(owner.byte_count, GetUnsigned(json, "byte_count"));
-  XORBIT_ASSIGN_OR_RETURN(owner.head_byte_count, GetUnsigned(json, "head_byte_count", owner.byte_count));
-  XORBIT_ASSIGN_OR_RETURN(owner.change_count, GetUnsigned(json, "change_count"));
-  XORBIT_ASSIGN_OR_RETURN(owner.sha256, GetSha256(json, "sha256"));
-  XORBIT_ASSIGN_OR_RETURN(owner.head_sha256, GetSha256(json, "head_sha256"));
-  XORBIT_ASSIGN_OR_RETURN(owner.change, GetStateDigest(json, "change_digest"));
-  if (owner.file != PayloadFileName(index, owner.sha256))
-    return CorruptError("field 'file' must be " + PayloadFileName(index, owner.sha256));
-  if (owner.head_byte_count < sizeof(PayloadHeader) || owner.head_byte_count % 8 != 0) {
-    return CorruptError("field 'head_byte_count' is impossible");
-  }
-  return owner;
-}
 
 Result<StreamIdentity> ParseStream(const Json& json) {
   XORBIT_RETURN_IF_ERROR(
@@ -98,23 +48,12 @@ Status CheckSums(const Manifest& manifest) {
 }
 
 Result<Manifest> ParseFields(const Json& json) {
-  XORBIT_RETURN_IF_ERROR(ExpectObject(json, "the whole"));
-  XORBIT_ASSIGN_OR_RETURN(const std::string format, GetString(json, "format"));
-  if (format != kFormatName) return CorruptError("field 'format' must be \"" + std::string(kFormatName) + "\"");
-  XORBIT_ASSIGN_OR_RETURN(const uint64_t format_version, GetUnsigned(json, "format_version"));
-  if (format_version != kManifestFormatVersion) {
-    return UnsupportedError("has format version " + std::to_string(format_version) +
-                            ", which this xorbit does not read; a newer one may");
-  }
   XORBIT_RETURN_IF_ERROR(
       CheckCriticalFields(json, {"format", "format_version", "layout_digest", "codec", "has_digests", "base_digest",
                                  "target_digest", "change_count", "total_bytes", "stream", "owners"}));
   Manifest manifest;
   XORBIT_ASSIGN_OR_RETURN(manifest.layout_digest, GetSha256(json, "layout_digest"));
-  XORBIT_ASSIGN_OR_RETURN(const std::string codec_name, GetString(json, "codec"));
-  const Codec* codec = FindCodec(codec_name);
-  if (codec == nullptr) return UnsupportedError("uses a codec that this xorbit does not have");
-  manifest.codec = codec->id();
+  XORBIT_ASSIGN_OR_RETURN(manifest.codec, GetCodec(json, "codec"));
   XORBIT_ASSIGN_OR_RETURN(manifest.has_digests, GetBool(json, "has_digests"));
   XORBIT_ASSIGN_OR_RETURN(manifest.base, GetStateDigest(json, "base_digest"));
   XORBIT_ASSIGN_OR_RETURN(manifest.target, GetStateDigest(json, "target_digest"));
@@ -132,7 +71,7 @@ Result<Manifest> ParseFields(const Json& json) {
   }
   for (const Json& entry : *owners) {
     const auto index = static_cast<uint32_t>(manifest.owners.size());
-    auto owner = ParseOwner(entry, index);
+    auto owner = ParseManifestOwner(entry, index);
     if (!owner.ok()) return owner.status().WithContext("owner " + std::to_string(index));
     manifest.owners.push_back(std::move(owner).value());
   }
@@ -191,20 +130,12 @@ std::string WriteManifest(const Manifest& manifest) {
                       {"publication_id", manifest.stream->publication_id}};
   }
   OrderedJson& owners = json["owners"] = OrderedJson::array();
-  for (const ManifestOwner& owner : manifest.owners) {
-    owners.push_back({{"file", owner.file},
-                      {"byte_count", owner.byte_count},
-                      {"head_byte_count", owner.head_byte_count},
-                      {"change_count", owner.change_count},
-                      {"sha256", ToHex(owner.sha256)},
-                      {"head_sha256", ToHex(owner.head_sha256)},
-                      {"change_digest", ToText(owner.change)}});
-  }
+  for (const ManifestOwner& owner : manifest.owners) owners.push_back(ManifestOwnerJson(owner));
   return DumpJson(json) + "\n";
 }
 
 Result<Manifest> ParseManifest(std::string_view text) {
-  XORBIT_ASSIGN_OR_RETURN(const Json json, ParseJson(text, kMaxDepth));
+  XORBIT_ASSIGN_OR_RETURN(const Json json, ParseDocument(text, kFormatName, kManifestFormatVersion));
   return ParseFields(json);
 }
 

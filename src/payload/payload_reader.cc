@@ -56,10 +56,11 @@ Status CheckSegmentRecord(const PayloadHeader& header, const SegmentRecord& reco
   return {};
 }
 
-// Cuts the head's sections and the body's slices off, front to back.
+// Cuts the head's sections and the body's slices off, front to back. Without a body at hand its slices are empty.
 class Slicer {
  public:
-  Slicer(ConstBytes sections, ConstBytes body) : sections_(sections), body_(body) {}
+  Slicer(ConstBytes sections, ConstBytes body, uint64_t body_bytes)
+      : sections_(sections), body_(body), body_left_(body_bytes) {}
 
   Result<ConstBytes> Section(uint64_t byte_count) {
     if (byte_count > sections_.size()) return CorruptError("has a section that reaches past the head");
@@ -73,17 +74,20 @@ class Slicer {
   }
 
   Result<ConstBytes> Body(uint64_t byte_count) {
-    if (byte_count > body_.size()) return CorruptError("has segments that reach past the body");
+    if (byte_count > body_left_) return CorruptError("has segments that reach past the body");
+    body_left_ -= byte_count;
+    if (body_.empty()) return ConstBytes();
     const ConstBytes slice = body_.first(byte_count);
     body_ = body_.subspan(byte_count);
     return slice;
   }
 
-  bool exhausted() const { return sections_.empty() && body_.empty(); }
+  bool exhausted() const { return sections_.empty() && body_left_ == 0; }
 
  private:
   ConstBytes sections_;
   ConstBytes body_;
+  uint64_t body_left_;
 };
 
 Result<PayloadSegment> ParseSegment(const Layout& layout, const SegmentRecord& record, bool has_digests, Slicer* slicer) {
@@ -137,15 +141,15 @@ Status ParseChunks(ConstBytes records, PayloadView* payload) {
   return {};
 }
 
-}  // namespace
-
-Result<PayloadView> ParsePayload(const Layout& layout, ConstBytes bytes) {
+// `bytes` is the file, or its head alone.
+Result<PayloadView> Parse(const Layout& layout, ConstBytes bytes, uint64_t file_bytes) {
   assert(reinterpret_cast<uintptr_t>(bytes.data()) % 8 == 0);
   PayloadView payload;
   if (bytes.size() < sizeof(PayloadHeader)) return CorruptError("is too short to be a xorbit payload");
   payload.header = LoadLe<PayloadHeader>(bytes.data());
   const PayloadHeader& header = payload.header;
-  XORBIT_RETURN_IF_ERROR(CheckHeader(layout, header, bytes.size()));
+  XORBIT_RETURN_IF_ERROR(CheckHeader(layout, header, file_bytes));
+  if (bytes.size() != file_bytes && bytes.size() != header.head_bytes) return CorruptError("has a head of another length");
   payload.info = {static_cast<CodecId>(header.codec), header.owner_index, header.owner_count};
   payload.body = bytes.subspan(header.head_bytes);
 
@@ -155,8 +159,16 @@ Result<PayloadView> ParsePayload(const Layout& layout, ConstBytes bytes) {
   const ConstBytes chunk_records = rest.first(header.chunk_count * sizeof(ChunkRecord));
   rest = rest.subspan(chunk_records.size());
   XORBIT_RETURN_IF_ERROR(ParseChunks(chunk_records, &payload));
-  XORBIT_RETURN_IF_ERROR(ParseSegments(layout, segment_records, Slicer(rest, payload.body), &payload));
+  XORBIT_RETURN_IF_ERROR(ParseSegments(layout, segment_records, Slicer(rest, payload.body, header.body_bytes), &payload));
   return payload;
+}
+
+}  // namespace
+
+Result<PayloadView> ParsePayload(const Layout& layout, ConstBytes bytes) { return Parse(layout, bytes, bytes.size()); }
+
+Result<PayloadView> ParsePayloadHead(const Layout& layout, ConstBytes head, uint64_t file_bytes) {
+  return Parse(layout, head, file_bytes);
 }
 
 Status VerifyChunks(const PayloadView& payload, int threads) {

@@ -36,6 +36,9 @@ struct PayloadView {
 // bytes.size(), whatever the bytes say.
 Result<PayloadView> ParsePayload(const Layout& layout, ConstBytes bytes);
 
+// The same from the head alone, the first bytes of a file of `file_bytes`: the views of bodies are empty.
+Result<PayloadView> ParsePayloadHead(const Layout& layout, ConstBytes head, uint64_t file_bytes);
+
 // Hashes every body chunk on `threads` threads: kCorrupt names the first one that does not match.
 Status VerifyChunks(const PayloadView& payload, int threads);
 

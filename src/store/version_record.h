@@ -9,11 +9,11 @@
 #include "base/sha256.h"
 #include "change/state_digest.h"
 #include "payload/manifest.h"
+#include "store/store_keys.h"
 
 namespace xorbit {
 
 inline constexpr uint64_t kMaxVersionRecordBytes = uint64_t{64} << 10;
-inline constexpr uint64_t kMaxVersion = 999'999'999'999;  // versions are written out in keys
 
 enum class Decision { kCommitted, kAborted };
 

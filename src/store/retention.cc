@@ -1,0 +1,48 @@
+#include "store/retention.h"
+
+#include <algorithm>
+#include <set>
+
+#include "store/routes.h"
+
+namespace xorbit {
+namespace {
+
+// Folds are aligned; a route near the oldest kept version may go round by the beginning of its block.
+constexpr uint64_t kAlignment = 64;
+
+}  // namespace
+
+RetentionPlan PlanRetention(std::span<const uint64_t> committed, std::span<const Edge> edges, std::span<const uint64_t> anchors,
+                            std::span<const uint64_t> marks, const RetentionPolicy& policy) {
+  RetentionPlan plan;
+  if (committed.empty()) return plan;
+  const uint64_t newest = committed.back();
+  const uint64_t version_count = std::clamp<uint64_t>(policy.version_count, 1, committed.size());
+  const uint64_t oldest = committed[committed.size() - version_count] / kAlignment * kAlignment;
+
+  std::set<uint64_t> starts(marks.begin(), marks.end());
+  starts.insert(0);
+  const size_t anchor_count = std::min<uint64_t>(policy.anchor_count, anchors.size());
+  const std::span<const uint64_t> kept_anchors = anchors.last(anchor_count);
+  starts.insert(kept_anchors.begin(), kept_anchors.end());
+
+  std::set<PublicationPlace> kept;
+  bool anchored = false;
+  for (const uint64_t start : starts) {
+    const auto route = CheapestRoute(edges, start, newest);
+    if (!route) continue;
+    anchored = anchored || start == 0 || std::binary_search(kept_anchors.begin(), kept_anchors.end(), start);
+    for (const Hop& hop : *route) kept.insert(PlaceOf(hop.edge));
+  }
+  if (!anchored) return plan;
+  for (const Edge& edge : edges) {
+    if (edge.from < oldest && !kept.contains(PlaceOf(edge))) plan.places.push_back(PlaceOf(edge));
+  }
+  std::sort(plan.places.begin(), plan.places.end());
+  plan.anchors.assign(anchors.begin(), anchors.end() - static_cast<ptrdiff_t>(anchor_count));
+  std::erase_if(plan.anchors, [&starts](uint64_t version) { return starts.contains(version); });
+  return plan;
+}
+
+}  // namespace xorbit

@@ -1,0 +1,38 @@
+#include "store/stream_info.h"
+
+#include "payload/json_fields.h"
+
+namespace xorbit {
+namespace {
+
+constexpr std::string_view kFormatName = "xorbit-stream";
+constexpr uint32_t kFormatVersion = 1;
+
+}  // namespace
+
+std::string WriteStreamInfo(const StreamInfo& info) {
+  OrderedJson json;
+  json["format"] = kFormatName;
+  json["format_version"] = kFormatVersion;
+  json["stream_id"] = info.stream_id;
+  json["base_fingerprint"] = ToHex(info.base_fingerprint);
+  json["base_digest"] = ToText(info.base);
+  json["frozen_digest"] = ToText(info.frozen);
+  json["layout_digest"] = ToHex(info.layout_digest);
+  return DumpJson(json) + "\n";
+}
+
+Result<StreamInfo> ParseStreamInfo(std::string_view text) {
+  XORBIT_ASSIGN_OR_RETURN(const Json json, ParseDocument(text, kFormatName, kFormatVersion));
+  XORBIT_RETURN_IF_ERROR(CheckCriticalFields(
+      json, {"format", "format_version", "stream_id", "base_fingerprint", "base_digest", "frozen_digest", "layout_digest"}));
+  StreamInfo info;
+  XORBIT_ASSIGN_OR_RETURN(info.stream_id, GetId(json, "stream_id"));
+  XORBIT_ASSIGN_OR_RETURN(info.base_fingerprint, GetSha256(json, "base_fingerprint"));
+  XORBIT_ASSIGN_OR_RETURN(info.base, GetStateDigest(json, "base_digest"));
+  XORBIT_ASSIGN_OR_RETURN(info.frozen, GetStateDigest(json, "frozen_digest"));
+  XORBIT_ASSIGN_OR_RETURN(info.layout_digest, GetSha256(json, "layout_digest"));
+  return info;
+}
+
+}  // namespace xorbit

@@ -41,7 +41,7 @@ std::vector<CpuLevel> Detect() {
   if (has_avx2) levels.push_back(CpuLevel::kAvx2);
   if (has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vbmi") &&
-      __builtin_cpu_supports("avx512vbmi2") && __builtin_cpu_supports("avx512ifma")) {
+      __builtin_cpu_supports("avx512vbmi2") && __builtin_cpu_supports("avx512ifma") && __builtin_cpu_supports("avx512cd")) {
     levels.push_back(CpuLevel::kAvx512);
   }
 #elif defined(__aarch64__)

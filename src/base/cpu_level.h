@@ -18,7 +18,7 @@ namespace xorbit {
 enum class CpuLevel : uint8_t {
   kPortable,  // plain C++, any machine
   kAvx2,      // x86-64 with AVX2, BMI1, BMI2, POPCNT, LZCNT (Haswell, Zen)
-  kAvx512,    // kAvx2 with AVX-512 F, BW, DQ, VL, VBMI, VBMI2 (byte compress) and IFMA (52-bit sums) (Ice Lake, Zen 4)
+  kAvx512,    // kAvx2 with AVX-512 F, BW, CD, DQ, VL, VBMI, VBMI2 (byte compress) and IFMA (52-bit sums): Ice Lake, Zen 4
   kNeon,      // AArch64 Advanced SIMD
 };
 

@@ -1,12 +1,93 @@
 #include "codec/change_digest.h"
 
+#include <algorithm>
+#include <array>
+
+#include "base/unit.h"
+
 namespace xorbit {
+namespace {
+
+// kKeepBlock: mixing a block's index once for all its changes, which pays where changes share blocks. Elsewhere the branch that
+// finds out is dearer than mixing anew.
+template <typename Unit, bool kKeepBlock>
+void WeighUnits(const ChangeStretch& stretch, ChangeDigest* sum) {
+  ChangeDigest local;
+  uint64_t block = 0;
+  BlockFactors factors = BlockFactorsOf(stretch.tensor_key, block);
+  for (uint64_t i = 0; i < stretch.count; ++i) {
+    const uint64_t at = stretch.origin + uint64_t{stretch.offsets[i]} * sizeof(Unit);
+    if (!kKeepBlock || at / kDigestBlockBytes != block) {
+      block = at / kDigestBlockBytes;
+      factors = BlockFactorsOf(stretch.tensor_key, block);
+    }
+    const uint64_t old_bits = LoadLe<Unit>(stretch.olds + i * sizeof(Unit));
+    const uint64_t xor_bits = LoadLe<Unit>(stretch.xors + i * sizeof(Unit));
+    AddElement<Unit>(factors, at, old_bits, old_bits ^ xor_bits, &local);
+  }
+  *sum += local;
+}
+
+// The first index in (begin, offsets.size()] whose element is past the run, which holds the one at `begin`. Searched in growing
+// steps, because runs of a sharded tensor may be short.
+uint64_t EndInRun(const Run& run, uint64_t first, std::span<const uint32_t> offsets, uint64_t begin) {
+  const auto inside = [&](uint64_t i) { return first + offsets[i] - run.segment_element < run.element_count; };
+  if (inside(offsets.size() - 1)) return offsets.size();
+  uint64_t step = 1;
+  while (begin + step < offsets.size() && inside(begin + step)) step *= 2;
+  uint64_t low = begin + step / 2;  // inside
+  uint64_t high = std::min<uint64_t>(begin + step, offsets.size() - 1);
+  while (high - low > 1) {
+    const uint64_t middle = low + (high - low) / 2;
+    (inside(middle) ? low : high) = middle;
+  }
+  return high;
+}
+
+}  // namespace
 
 std::vector<uint64_t> TensorKeysOf(const Layout& layout) {
   std::vector<uint64_t> keys;
   keys.reserve(layout.tensors().size());
   for (const TensorSpec& tensor : layout.tensors()) keys.push_back(TensorKeyOf(tensor.name));
   return keys;
+}
+
+void WeighStretchPortable(uint32_t unit_bytes, const ChangeStretch& stretch, ChangeDigest* sum) {
+  if (stretch.count == 0) return;
+  WithUnit(unit_bytes, [&]<typename Unit>() {
+    const uint64_t extent = uint64_t{stretch.offsets[stretch.count - 1] - stretch.offsets[0]} * sizeof(Unit);
+    if (stretch.count >= 2 * (extent / kDigestBlockBytes + 1)) {
+      WeighUnits<Unit, true>(stretch, sum);
+    } else {
+      WeighUnits<Unit, false>(stretch, sum);
+    }
+  });
+}
+
+void ElementWeigher::Add(uint64_t first, std::span<const uint32_t> offsets, const uint8_t* olds, const uint8_t* xors,
+                         ChangeDigest* sum) {
+  for (uint64_t begin = 0; begin < offsets.size();) {
+    const Run& run = runs_.Find(first + offsets[begin]);
+    const uint64_t end = EndInRun(run, first, offsets, begin);
+    const uint64_t origin = (run.tensor_element - run.segment_element + first) * unit_bytes_;
+    const uint64_t value_at = begin * unit_bytes_;
+    weigh_(unit_bytes_,
+           {tensor_keys_[run.tensor_index], origin, end - begin, offsets.data() + begin, olds + value_at, xors + value_at},
+           sum);
+    begin = end;
+  }
+}
+
+void ElementWeigher::Add(uint64_t first, std::span<const uint16_t> positions, const uint8_t* olds, const uint8_t* xors,
+                         ChangeDigest* sum) {
+  std::array<uint32_t, 1024> offsets;
+  for (size_t begin = 0; begin < positions.size(); begin += offsets.size()) {
+    const auto piece = positions.subspan(begin, std::min(offsets.size(), positions.size() - begin));
+    std::copy(piece.begin(), piece.end(), offsets.begin());
+    const size_t value_at = begin * unit_bytes_;
+    Add(first, std::span(offsets).first(piece.size()), olds + value_at, xors + value_at, sum);
+  }
 }
 
 }  // namespace xorbit

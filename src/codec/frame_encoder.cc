@@ -133,9 +133,8 @@ class StretchEncoder {
   ChangeDigest Weigh(uint64_t origin, size_t begin, size_t end) const {
     ChangeDigest digest;
     ElementWeigher weigher(*job_.map, job_.tensor_keys);
-    weigher.Add(
-        kUnitBytes, end - begin, [&](uint64_t i) { return origin + scratch_.offsets[begin + i]; },
-        scratch_.olds.data() + begin * kUnitBytes, scratch_.xors.data() + begin * kUnitBytes, &digest);
+    weigher.Add(origin, std::span<const uint32_t>(scratch_.offsets).subspan(begin, end - begin),
+                scratch_.olds.data() + begin * kUnitBytes, scratch_.xors.data() + begin * kUnitBytes, &digest);
     return digest;
   }
 

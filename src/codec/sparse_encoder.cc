@@ -59,7 +59,7 @@ class PieceEncoder {
         piece_(piece),
         unit_bytes_(input.map->unit_bytes()),
         reader_(*input.scan, *input.source),
-        weigher_(*input.map, input.tensor_keys),
+        weigher_(*input.map, input.tensor_keys, input.kernels->weigh_stretch),
         encoder_(*input.tables, unit_bytes_, *input.kernels) {
     offsets_.resize(kMaxTileChanges);
   }
@@ -139,8 +139,7 @@ class PieceEncoder {
   Status AppendTile(uint64_t first, const TileChanges& tile, bool dense, ElementWeigher* weigher) {
     ChangeDigest digest;
     if (tile.olds != nullptr) {
-      weigher->Add(
-          unit_bytes_, tile.count, [&](uint64_t i) { return first + tile.offsets[i]; }, tile.olds, tile.xors, &digest);
+      weigher->Add(first, std::span(tile.offsets, tile.count), tile.olds, tile.xors, &digest);
       if (digest.before == digest.after) return AppendHalves(first, tile, dense);
       piece_->change += digest.change();
     }
@@ -173,7 +172,7 @@ class PieceEncoder {
     std::vector<uint32_t> rest(tile.offsets + half, tile.offsets + tile.count);
     const uint32_t start = rest[0];
     for (uint32_t& offset : rest) offset -= start;
-    ElementWeigher weigher(*input_->map, input_->tensor_keys);
+    ElementWeigher weigher(*input_->map, input_->tensor_keys, input_->kernels->weigh_stretch);
     const TileChanges lower{half, tile.offsets, tile.xors, tile.olds};
     const size_t value_at = size_t{half} * unit_bytes_;
     const TileChanges upper{tile.count - half, rest.data(), tile.xors + value_at, tile.olds + value_at};
@@ -257,7 +256,7 @@ EncodedSegment Assemble(std::vector<Piece> pieces, const SegmentTables& tables, 
 Result<EncodedSegment> EncodeSparse(const SegmentMap& map, std::span<const uint64_t> tensor_keys, const ChangeSource& source,
                                     const EncodeOptions& options, const SparseKernels& kernels) {
   assert(source.unit_bytes() == map.unit_bytes() && source.element_count() == map.element_count());
-  XORBIT_ASSIGN_OR_RETURN(const WindowScan scan, ScanWindows(source, options));
+  XORBIT_ASSIGN_OR_RETURN(const WindowScan scan, ScanWindows(source, options, kernels));
   const std::vector<PlannedTile> tiles = PlanTiles(scan.windows, map.element_count(), map.unit_bytes());
   SegmentTables tables = MakeTables(scan.histograms, map.unit_bytes());
   for (;;) {

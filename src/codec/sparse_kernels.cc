@@ -4,6 +4,7 @@
 
 #include "base/bytes.h"
 #include "base/checked_math.h"
+#include "base/unit.h"
 
 namespace xorbit {
 namespace {
@@ -109,6 +110,24 @@ void EncodeGroupsPortable(TileEncode* tile) {
   tile->words = words;
 }
 
+void WindowGapsPortable(const uint16_t* positions, uint32_t count, uint8_t* symbols) {
+  for (uint32_t i = 1; i < count; ++i) {
+    symbols[i] = static_cast<uint8_t>(GapSymbolOf(static_cast<uint32_t>(positions[i] - positions[i - 1] - 1)));
+  }
+}
+
+template <uint32_t kUnitBytes>
+void SplitPlanesOf(const uint8_t* values, uint32_t count, uint8_t* const* planes) {
+  for (uint32_t plane = 0; plane < kUnitBytes; ++plane) {
+    uint8_t* target = planes[plane];
+    for (uint32_t i = 0; i < count; ++i) target[i] = values[i * kUnitBytes + plane];
+  }
+}
+
+void SplitPlanesPortable(const uint8_t* values, uint32_t unit_bytes, uint32_t count, uint8_t* const* planes) {
+  WithUnit(unit_bytes, [&]<typename Unit>() { SplitPlanesOf<sizeof(Unit)>(values, count, planes); });
+}
+
 }  // namespace
 
 uint32_t TileDecode::SafeGroupCount() const {
@@ -138,7 +157,8 @@ bool GapsOfSafeGroup(TileDecode* tile, const uint8_t* symbols, uint32_t* offsets
 }
 
 const SparseKernels& PortableSparseKernels() {
-  static constexpr SparseKernels kKernels = {&DecodeGroupsPortable, &EncodeGroupsPortable};
+  static constexpr SparseKernels kKernels = {&DecodeGroupsPortable, &EncodeGroupsPortable, &MakeGapsPortable,
+                                             &WindowGapsPortable,   &SplitPlanesPortable,  &WeighStretchPortable};
   return kKernels;
 }
 

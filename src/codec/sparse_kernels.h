@@ -1,4 +1,5 @@
-// The two inner loops of the sparse codec, rANS over groups of 32 lanes, and the seam at which backends replace them.
+// The inner loops of the sparse codec and the seam at which backends replace them: rANS over groups of 32 lanes, both ways, and
+// what an encoder does to all changes before.
 //
 // A *row* is one symbol of every change of a group: the gap row, then one row a value plane that is not raw. A kernel only ever
 // does whole groups that cannot leave the tile whatever its bytes say; the careful portable loop does the first group (whose
@@ -9,6 +10,8 @@
 #include <array>
 #include <cstdint>
 
+#include "codec/change_digest.h"
+#include "codec/sparse_gaps.h"
 #include "codec/sparse_table.h"
 
 namespace xorbit {
@@ -45,7 +48,6 @@ using DecodeGroups = bool (*)(TileDecode* tile, uint32_t* offsets, uint8_t* xors
 inline constexpr uint32_t kDecodeSlack = 64;
 
 inline constexpr uint32_t kMaxRows = 1 + kMaxPlanes;
-inline constexpr uint8_t kNoGapSymbol = kGapSymbols;  // has no frequency in any gap table, so coding it is a no-op
 
 struct TileEncode {
   uint32_t group_count = 0;  // whole groups, to be coded from the last to the first
@@ -57,9 +59,20 @@ struct TileEncode {
 };
 using EncodeGroups = void (*)(TileEncode* tile);
 
+// Symbols of the gaps between ascending positions of a window: symbols[i] is that of the gap before position i, symbols[0] is
+// unspecified. Both have room for kWindowElements and 16 spare entries, which may be read and scribbled on.
+using WindowGaps = void (*)(const uint16_t* positions, uint32_t count, uint8_t* symbols);
+
+// planes[p][i] = byte p of the unit_bytes bytes of value i.
+using SplitPlanes = void (*)(const uint8_t* values, uint32_t unit_bytes, uint32_t count, uint8_t* const* planes);
+
 struct SparseKernels {
   DecodeGroups decode_groups;
   EncodeGroups encode_groups;
+  MakeGaps make_gaps;
+  WindowGaps window_gaps;
+  SplitPlanes split_planes;
+  WeighStretch weigh_stretch;
 };
 const SparseKernels& PortableSparseKernels();
 

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "base/checked_math.h"
+#include "base/object_pool.h"
 #include "base/parallel.h"
 #include "base/unit.h"
 
@@ -47,11 +48,8 @@ void CountInTurn(uint32_t begin, uint32_t end, CountOne&& count_one) {
   for (uint32_t copy = 0; i < end; ++i, ++copy) count_one(i, copy);
 }
 
-void CountGaps(const WindowChanges& changes, RangeCounts* counts) {
-  const uint16_t* positions = changes.positions.data();
-  CountInTurn(1, changes.count, [&](uint32_t i, uint32_t copy) {
-    ++counts->gaps[copy][GapSymbolOf(static_cast<uint32_t>(positions[i] - positions[i - 1] - 1))];
-  });
+void CountGaps(const uint8_t* symbols, uint32_t count, RangeCounts* counts) {
+  CountInTurn(1, count, [&](uint32_t i, uint32_t copy) { ++counts->gaps[copy][symbols[i]]; });
 }
 
 template <uint32_t kUnitBytes>
@@ -72,15 +70,25 @@ void CountDenseValues(const WindowChanges& changes, RangeCounts* counts) {
   }
 }
 
+// What a thread needs to scan a range; lent from range to range, because clearing a window's buffers takes as long as reading a
+// thinly changed range.
+struct ScanScratch {
+  WindowChanges changes;
+  std::vector<uint8_t> gap_symbols;
+  RangeCounts counts;
+};
+
 template <uint32_t kUnitBytes>
-void CountWindow(const WindowChanges& changes, uint64_t element_count, RangeCounts* counts) {
+void CountWindow(uint64_t element_count, WindowGaps window_gaps, ScanScratch* scratch) {
+  const WindowChanges& changes = scratch->changes;
   if (changes.count == 0) return;
-  if (IsDenseWindow(element_count, changes.count, kUnitBytes)) return CountDenseValues<kUnitBytes>(changes, counts);
-  CountGaps(changes, counts);
-  CountValues<kUnitBytes>(changes, counts);
+  if (IsDenseWindow(element_count, changes.count, kUnitBytes)) return CountDenseValues<kUnitBytes>(changes, &scratch->counts);
+  window_gaps(changes.positions.data(), changes.count, scratch->gap_symbols.data());
+  CountGaps(scratch->gap_symbols.data(), changes.count, &scratch->counts);
+  CountValues<kUnitBytes>(changes, &scratch->counts);
 }
 
-using CountWindowFunction = void (*)(const WindowChanges&, uint64_t, RangeCounts*);
+using CountWindowFunction = void (*)(uint64_t, WindowGaps, ScanScratch*);
 CountWindowFunction CountWindowOf(uint32_t unit_bytes) {
   return WithUnit(unit_bytes, []<typename Unit>() -> CountWindowFunction { return &CountWindow<sizeof(Unit)>; });
 }
@@ -108,22 +116,27 @@ void CountGapsBetweenWindows(const std::vector<WindowSummary>& windows, uint64_t
 // Shared by the threads of a scan.
 class Scanner {
  public:
-  Scanner(const ChangeSource& source, const EncodeOptions& options, WindowScan* scan)
-      : source_(&source), options_(&options), scan_(scan), count_window_(CountWindowOf(source.unit_bytes())) {}
+  Scanner(const ChangeSource& source, const EncodeOptions& options, const SparseKernels& kernels, WindowScan* scan)
+      : source_(&source),
+        options_(&options),
+        window_gaps_(kernels.window_gaps),
+        scan_(scan),
+        count_window_(CountWindowOf(source.unit_bytes())),
+        scratch_([this] { return MakeScratch(); }) {}
 
   Status ScanRange(uint64_t range_index) {
     const uint64_t first = range_index * scan_->windows_per_range;
     const uint64_t end = std::min(first + scan_->windows_per_range, scan_->windows.size());
     const std::unique_ptr<ChangeCursor> cursor = source_->Open(first, end - first);
-    const auto counts = std::make_unique<RangeCounts>();
+    const auto scratch = scratch_.Borrow();
+    scratch->counts = {};
     CachedRange cache{true, {}, {}, {}};
     uint64_t cached_bytes = 0;
     uint64_t change_count = 0;
-    WindowChanges changes;
-    changes.Reserve(source_->unit_bytes(), source_->has_values());
+    WindowChanges& changes = scratch->changes;
     for (uint64_t w = first; w < end; ++w) {
       XORBIT_RETURN_IF_ERROR(cursor->Next(&changes));
-      count_window_(changes, WindowElementsAt(source_->element_count(), w), counts.get());
+      count_window_(WindowElementsAt(source_->element_count(), w), window_gaps_, scratch.get());
       if (changes.count > 0) {
         scan_->windows[w] = {changes.count, changes.positions[0], changes.positions[changes.count - 1]};
         change_count += changes.count;
@@ -136,12 +149,19 @@ class Scanner {
     TrimRoom(&cache);
     scan_->ranges[range_index] = std::move(cache);
     const std::lock_guard lock(mutex_);
-    counts->AddTo(&scan_->histograms, source_->unit_bytes());
+    scratch->counts.AddTo(&scan_->histograms, source_->unit_bytes());
     scan_->change_count += change_count;
     return {};
   }
 
  private:
+  std::unique_ptr<ScanScratch> MakeScratch() const {
+    auto scratch = std::make_unique<ScanScratch>();
+    scratch->changes.Reserve(source_->unit_bytes(), source_->has_values());
+    scratch->gap_symbols.resize(scratch->changes.positions.size());
+    return scratch;
+  }
+
   // Room for about as many changes as the range will have if its windows are alike: growing in steps copies everything twice.
   void ReserveFor(uint64_t change_count, CachedRange* cache) const {
     const uint64_t budget = options_->change_cache_bytes / (2 + source_->unit_bytes());
@@ -176,22 +196,24 @@ class Scanner {
 
   const ChangeSource* source_;
   const EncodeOptions* options_;
+  WindowGaps window_gaps_;
   WindowScan* scan_;
   CountWindowFunction count_window_;
+  ObjectPool<ScanScratch> scratch_;
   std::atomic<uint64_t> cache_bytes_{0};
   std::mutex mutex_;  // guards scan_->histograms and scan_->change_count
 };
 
 }  // namespace
 
-Result<WindowScan> ScanWindows(const ChangeSource& source, const EncodeOptions& options) {
+Result<WindowScan> ScanWindows(const ChangeSource& source, const EncodeOptions& options, const SparseKernels& kernels) {
   WindowScan scan;
   const uint64_t window_count = WindowCountOf(source.element_count());
   const uint64_t wanted_ranges = kRangesPerThread * static_cast<uint64_t>(std::max(options.threads, 1));
   scan.windows.resize(window_count);
   scan.windows_per_range = std::clamp<uint64_t>(window_count / wanted_ranges, 1, kMaxWindowsPerRange);
   scan.ranges.resize(DivideRoundUp(window_count, scan.windows_per_range));
-  Scanner scanner(source, options, &scan);
+  Scanner scanner(source, options, kernels, &scan);
   XORBIT_RETURN_IF_ERROR(
       ParallelFor(options.threads, scan.ranges.size(), [&](uint64_t range_index) { return scanner.ScanRange(range_index); }));
   CountGapsBetweenWindows(scan.windows, source.element_count(), source.unit_bytes(), &scan.histograms.gaps);

@@ -12,6 +12,7 @@
 #include "base/bytes.h"
 #include "change/change_source.h"
 #include "codec/codec.h"
+#include "codec/sparse_kernels.h"
 #include "codec/sparse_plan.h"
 #include "codec/sparse_table_set.h"
 
@@ -35,7 +36,7 @@ struct WindowScan {
 
 // Reads the whole source on options.threads threads, keeping at most options.change_cache_bytes of changes. Fails only if the
 // source does.
-Result<WindowScan> ScanWindows(const ChangeSource& source, const EncodeOptions& options);
+Result<WindowScan> ScanWindows(const ChangeSource& source, const EncodeOptions& options, const SparseKernels& kernels);
 
 // Where a window's changes are; valid until the reader's next call. Where values_count is above count, the values of the next
 // changed windows follow, and all of them stay valid as long as the scan.

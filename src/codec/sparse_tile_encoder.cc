@@ -2,83 +2,14 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstring>
-
-#include "base/unit.h"
 
 namespace xorbit {
 namespace {
 
-// Per gap symbol: its raw bits, and the bytes of its gaps as varints. All gaps of a symbol take as many, because varints grow
-// at powers of two.
-struct GapInfo {
-  uint8_t bit_count;
-  uint8_t varint_bytes;
-};
-constexpr std::array<GapInfo, kNoGapSymbol + 1> kGapInfo = [] {
-  std::array<GapInfo, kNoGapSymbol + 1> info{};
-  for (uint32_t symbol = 0; symbol < kGapSymbols; ++symbol) {
-    const auto width = static_cast<uint32_t>(std::bit_width(GapBaseOf(symbol) | 1));
-    info[symbol] = {static_cast<uint8_t>(GapBitCountOf(symbol)), static_cast<uint8_t>((width + 6) / 7)};
-  }
-  return info;
-}();
-
 uint64_t RawBytesOf(const TileChanges& tile, uint32_t unit_bytes) { return (uint64_t{tile.span()} + 1) * unit_bytes; }
 
-struct BitField {
-  uint64_t bits;
-  uint32_t bit_count;
-};
-
-// `low`, then `high`: together at most 64 bits.
-BitField Join(const BitField& low, const BitField& high) {
-  return {low.bits | high.bits << low.bit_count, low.bit_count + high.bit_count};
-}
-
-// Appends bit fields, low bits first. Whole bytes leave the accumulator after each field.
-class BitWriter {
- public:
-  static constexpr uint32_t kMaxBits = 56;    // of one field: seven bits may be waiting, and not all 64 may leave at once
-  static constexpr uint32_t kSpareBytes = 8;  // past the last bit
-
-  explicit BitWriter(uint8_t* target) : begin_(target), at_(target) {}
-  void Put(uint64_t bits, uint32_t bit_count) {
-    waiting_ |= bits << waiting_count_;
-    StoreLe(at_, waiting_);
-    waiting_count_ += bit_count;
-    at_ += waiting_count_ / 8;
-    waiting_ >>= waiting_count_ / 8 * 8;
-    waiting_count_ %= 8;
-  }
-  void Put(const BitField& field) {
-    if (field.bit_count <= kMaxBits) return Put(field.bits, field.bit_count);
-    Put(field.bits & 0xffffffff, 32);
-    Put(field.bits >> 32, field.bit_count - 32);
-  }
-  // Fills the last 32-bit word with zeros and returns the number of words.
-  uint32_t Finish() {
-    StoreLe(at_, waiting_);
-    return static_cast<uint32_t>((at_ - begin_ + (waiting_count_ > 0 ? 1 : 0) + 3) / 4);
-  }
-
- private:
-  uint8_t* begin_;
-  uint8_t* at_;
-  uint64_t waiting_ = 0;
-  uint32_t waiting_count_ = 0;
-};
-
 void PadTile(size_t begin, Buffer* out) { out->resize(begin + PaddedTileBytes(out->size() - begin)); }
-
-template <uint32_t kUnitBytes>
-void SplitPlanesOf(const uint8_t* values, uint32_t count, std::array<Buffer, kMaxPlanes>* planes) {
-  for (uint32_t plane = 0; plane < kUnitBytes; ++plane) {
-    uint8_t* target = (*planes)[plane].data();
-    for (uint32_t i = 0; i < count; ++i) target[i] = values[i * kUnitBytes + plane];
-  }
-}
 
 }  // namespace
 
@@ -91,7 +22,8 @@ TileEncoder::TileEncoder(const SegmentTables& tables, uint32_t unit_bytes, const
   for (uint32_t plane = 0; plane < unit_bytes; ++plane) plane_symbols_[plane].resize(row_size);
   if (tables.has_dense()) elements_.resize(row_size * unit_bytes);
   gap_symbols_.resize(kMaxTileChanges);
-  gap_bits_.resize(4 * kMaxTileChanges + BitWriter::kSpareBytes);
+  gap_bits_.resize(kGapBitsBytes);
+  gaps_ = {gap_symbols_.data(), gap_bits_.data()};
   words_.resize(row_size * (unit_bytes + 1) + 1);
 }
 
@@ -107,9 +39,9 @@ void TileEncoder::FillCoder(const SegmentTable* gaps, const std::array<SegmentTa
 EncodedTile TileEncoder::Append(const TileChanges& tile, bool dense, Buffer* out) {
   const size_t begin = out->size();
   const uint64_t raw_bytes = PaddedTileBytes(RawBytesOf(tile, unit_bytes_));
-  if (!dense) MakeGaps(tile);
+  if (!dense) kernels_->make_gaps(tile.offsets, tile.count, &gaps_);
   // A dense tile has so many changes that plain cannot win.
-  const uint64_t plain_bytes = dense ? UINT64_MAX : PaddedTileBytes(uint64_t{tile.count} * unit_bytes_ + gap_varint_bytes_);
+  const uint64_t plain_bytes = dense ? UINT64_MAX : PaddedTileBytes(uint64_t{tile.count} * unit_bytes_ + gaps_.varint_bytes);
   const uint64_t uncoded_bytes = std::min(raw_bytes, plain_bytes);
   if (dense ? dense_.present : sparse_.present) {
     if (dense) {
@@ -133,42 +65,9 @@ EncodedTile TileEncoder::Append(const TileChanges& tile, bool dense, Buffer* out
 }
 
 void TileEncoder::SplitPlanes(const uint8_t* values, uint32_t count) {
-  WithUnit(unit_bytes_, [&]<typename Unit>() { SplitPlanesOf<sizeof(Unit)>(values, count, &plane_symbols_); });
-}
-
-void TileEncoder::MakeGaps(const TileChanges& tile) {
-  // In locals, because a store of a symbol could be to any member as far as the compiler knows.
-  const uint32_t* const offsets = tile.offsets;
-  const uint32_t count = tile.count;
-  uint8_t* const symbols = gap_symbols_.data();
-  uint32_t varint_bytes = 0;
-  BitWriter writer(gap_bits_.data());
-  const auto make = [&](uint32_t i) {
-    const uint32_t gap = offsets[i] - offsets[i - 1] - 1;
-    const uint32_t symbol = GapSymbolOf(gap);
-    symbols[i] = static_cast<uint8_t>(symbol);
-    varint_bytes += kGapInfo[symbol].varint_bytes;
-    const uint32_t bit_count = kGapInfo[symbol].bit_count;
-    return BitField{gap & ((1U << bit_count) - 1), bit_count};
-  };
-  symbols[0] = kNoGapSymbol;
-  // Four gaps at a time where they fit: only the writer's state is carried from step to step, so fewer steps take less time.
-  uint32_t i = 1;
-  for (; i + 3 < count; i += 4) {
-    const BitField first = make(i);
-    const BitField low = Join(first, make(i + 1));
-    const BitField third = make(i + 2);
-    const BitField high = Join(third, make(i + 3));
-    if (low.bit_count + high.bit_count <= BitWriter::kMaxBits) {
-      writer.Put(Join(low, high));
-    } else {
-      writer.Put(low);
-      writer.Put(high);
-    }
-  }
-  for (; i < count; ++i) writer.Put(make(i));
-  gap_varint_bytes_ = varint_bytes;
-  gap_bit_words_ = writer.Finish();
+  std::array<uint8_t*, kMaxPlanes> planes{};
+  for (uint32_t plane = 0; plane < unit_bytes_; ++plane) planes[plane] = plane_symbols_[plane].data();
+  kernels_->split_planes(values, unit_bytes_, count, planes.data());
 }
 
 void TileEncoder::AppendCoded(const Coder& coder, bool with_gaps, uint32_t count, Buffer* out) {
@@ -200,7 +99,7 @@ void TileEncoder::AppendCoded(const Coder& coder, bool with_gaps, uint32_t count
   kernels_->encode_groups(&encode);
 
   const size_t word_bytes = PaddedTileBytes(static_cast<uint64_t>(words_end - encode.words) * 2);
-  const size_t bit_words = with_gaps ? gap_bit_words_ : 0;
+  const size_t bit_words = with_gaps ? gaps_.bit_words : 0;
   const size_t plane_bytes = PaddedTileBytes(uint64_t{raw_plane_count} * count);
   const size_t state_bytes = size_t{4} * std::min(count, kLanes);
   const size_t begin = out->size();

@@ -44,7 +44,6 @@ class TileEncoder {
 
   void FillCoder(const SegmentTable* gaps, const std::array<SegmentTable, kMaxPlanes>& planes, Coder* coder) const;
   void SplitPlanes(const uint8_t* values, uint32_t count);
-  void MakeGaps(const TileChanges& tile);
   // Codes `count` rows of plane_symbols_ (and gap_symbols_ in a sparse tile), appends the tile.
   void AppendCoded(const Coder& coder, bool with_gaps, uint32_t count, Buffer* out);
   void AppendDense(const TileChanges& tile, Buffer* out);
@@ -58,9 +57,8 @@ class TileEncoder {
   Buffer gap_symbols_;
   std::array<Buffer, kMaxPlanes> plane_symbols_;
   Buffer elements_;  // a dense tile's XOR bytes, zeros included
-  Buffer gap_bits_;  // raw gap bits, filled up to whole words
-  uint32_t gap_bit_words_ = 0;
-  uint32_t gap_varint_bytes_ = 0;  // of all gaps, if the tile became plain
+  Buffer gap_bits_;
+  GapCode gaps_;  // in the two buffers above
   std::vector<uint16_t> words_;
 };
 

@@ -39,9 +39,8 @@ Status FillStretch(const PatchInput& input, std::span<const uint64_t> tensor_key
   for (uint64_t i = 0; i < window_count; ++i) {
     XORBIT_RETURN_IF_ERROR(cursor->Next(&full));
     const uint64_t window_begin = (first_window + i) * kWindowElements;
-    weigher.Add(
-        unit_bytes, full.count, [&](uint64_t c) { return window_begin + full.positions[c]; }, full.olds.data(),
-        full.xors.data(), &stretch->digest);
+    weigher.Add(window_begin, std::span<const uint16_t>(full.positions).first(full.count), full.olds.data(), full.xors.data(),
+                &stretch->digest);
     stretch->windows.push_back(Compact(full, unit_bytes));
   }
   return {};

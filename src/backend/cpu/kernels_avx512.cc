@@ -8,18 +8,8 @@
 // multiply-adds per 8 words and no other arithmetic.
 #if defined(__x86_64__)
 
-// GCC 12 calls the deliberately undefined values in its own intrinsics uninitialized (GCC bug 105593).
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#endif
-
-#include <immintrin.h>
-
+#include "backend/cpu/avx512.h"
 #include "backend/cpu/kernels.h"
-
-#define XORBIT_AVX512 \
-  __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx512ifma,bmi,bmi2,lzcnt,popcnt")))
 
 namespace xorbit {
 namespace {
@@ -111,16 +101,6 @@ XORBIT_AVX512 uint32_t Diff(const uint8_t* old_bytes, const uint8_t* new_bytes, 
   return count;
 }
 
-XORBIT_AVX512 inline __m512i Repeat(uint64_t value) { return _mm512_set1_epi64(static_cast<int64_t>(value)); }
-
-// splitmix64 of tensor_key ^ block for 8 blocks at once.
-XORBIT_AVX512 inline __m512i SplitMix8(uint64_t tensor_key, __m512i blocks) {
-  __m512i x = _mm512_add_epi64(_mm512_xor_si512(blocks, Repeat(tensor_key)), Repeat(0x9e3779b97f4a7c15));
-  x = _mm512_mullo_epi64(_mm512_xor_si512(x, _mm512_srli_epi64(x, 30)), Repeat(0xbf58476d1ce4e5b9));
-  x = _mm512_mullo_epi64(_mm512_xor_si512(x, _mm512_srli_epi64(x, 27)), Repeat(0x94d049bb133111eb));
-  return _mm512_xor_si512(x, _mm512_srli_epi64(x, 31));
-}
-
 // Blocks whose factors are computed ahead. With 8, which is one vector, GCC 12 unrolls the loop over blocks, keeps the factors
 // in registers and shuffles each out: 6.7 ns a block instead of 2.7.
 constexpr uint32_t kGroupBlocks = 64;
@@ -191,12 +171,7 @@ XORBIT_AVX512 uint64_t Sum(const uint8_t* bytes, uint64_t byte_count) {
     for (uint32_t i = 0; i < 4; ++i) sums[i] = _mm512_add_epi64(sums[i], _mm512_loadu_si512(bytes + at + size_t{i} * 64));
   }
   const __m512i all = _mm512_add_epi64(_mm512_add_epi64(sums[0], sums[1]), _mm512_add_epi64(sums[2], sums[3]));
-  // Not _mm512_reduce_add_epi64: GCC 12 writes it as an addition of signed numbers, which must not overflow.
-  alignas(64) uint64_t lanes[8];
-  _mm512_store_si512(lanes, all);
-  uint64_t sum = kPortableKernels.sum(bytes + at, byte_count - at);
-  for (const uint64_t lane : lanes) sum += lane;
-  return sum;
+  return SumOf(all) + kPortableKernels.sum(bytes + at, byte_count - at);
 }
 
 }  // namespace

@@ -12,9 +12,10 @@
 
 #include <cstdint>
 
-#define XORBIT_AVX512                                                                                                   \
-  __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx512ifma,avx512cd,bmi,bmi2,lzcnt," \
-                        "popcnt")))
+#define XORBIT_AVX512                                                                                        \
+  __attribute__((                                                                                            \
+      target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx512ifma,avx512cd,bmi,bmi2,lzcnt," \
+             "popcnt")))
 
 namespace xorbit {
 

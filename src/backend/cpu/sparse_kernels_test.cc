@@ -1,7 +1,10 @@
 // Each of the sparse encoder's loops must give at every level what the portable one gives, on random input of random length.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backend/cpu/sparse_kernels_simd.h"
@@ -125,6 +128,46 @@ TEST_P(SparseKernelsTest, WeighsTheSameAsElementByElement) {
     EXPECT_EQ(digest.before, before.lane0);
     EXPECT_EQ(digest.after, after.lane0);
     EXPECT_EQ(digest.change(), after - before);
+  });
+}
+
+// States next to multiples of their symbol's frequency, where a quotient that is off by one shows.
+std::array<uint32_t, kLanes> ProbingStates(Random& random, const EncodeTable& table, const std::vector<uint8_t>& symbols) {
+  std::array<uint32_t, kLanes> states;
+  for (uint32_t lane = 0; lane < kLanes; ++lane) {
+    const uint64_t frequency = table.packed[symbols[lane]] & 0xffff;
+    const uint64_t multiple = random() % (uint64_t{1} << (12 + random() % 21)) / frequency * frequency;
+    states[lane] = static_cast<uint32_t>(std::clamp<uint64_t>(multiple - random() % 2, kStateFloor, UINT32_MAX));
+  }
+  return states;
+}
+
+TEST_P(SparseKernelsTest, CodesTheSameFromAnyState) {
+  ForRandom([&](Random& random) {
+    Histogram histogram{};
+    for (uint64_t n = 1 + random() % 20; n > 0; --n) histogram[random() % kGapSymbols] += uint64_t{1} << random() % 16;
+    const EncodeTable table = MakeEncodeTable(NormalizeHistogram(histogram));
+    std::vector<uint8_t> symbols(size_t{2} * kLanes);
+    for (uint8_t& symbol : symbols) {
+      do symbol = static_cast<uint8_t>(random() % (kGapSymbols + 1));
+      while (symbol != kNoGapSymbol && histogram[symbol] == 0);
+    }
+    const std::vector<uint8_t> last_group(symbols.begin() + kLanes, symbols.end());
+    const auto states = ProbingStates(random, table, last_group);
+    const auto code_by = [&](EncodeGroups encode_groups) {
+      std::vector<uint16_t> words(size_t{4} * kLanes);
+      TileEncode tile;
+      tile.group_count = 2;
+      tile.row_count = 1;
+      tile.symbols[0] = symbols.data();
+      tile.tables[0] = &table;
+      tile.states = states;
+      tile.words = words.data() + words.size();
+      encode_groups(&tile);
+      words.erase(words.begin(), words.begin() + (tile.words - words.data()));
+      return std::pair(tile.states, words);
+    };
+    EXPECT_EQ(code_by(tested().encode_groups), code_by(portable().encode_groups));
   });
 }
 

@@ -1,8 +1,8 @@
 #include "payload/delta_folder.h"
 
-#include "base/parallel.h"
+#include <cassert>
+
 #include "base/staged_folder.h"
-#include "tensor/ownership.h"
 
 namespace xorbit {
 namespace {
@@ -38,62 +38,6 @@ Status WriteContents(FileOps& ops, const fs::path& folder, const Layout& layout,
   return WriteWholeFile(ops, folder / kManifestName, AsBytes(WriteManifest(manifest)));
 }
 
-Status CheckFileBytes(const ManifestOwner& owner, ConstBytes bytes) {
-  if (Sha256Of(bytes.first(owner.head_byte_count)) != owner.head_sha256)
-    return CorruptError("its head does not match its SHA-256");
-  if (Sha256Of(bytes) != owner.sha256) return CorruptError("does not match its SHA-256");
-  return {};
-}
-
-// What the manifest says about a payload must be what the payload says itself.
-Status CheckAgainstManifest(const Manifest& manifest, uint32_t owner_index, const PayloadView& payload) {
-  const ManifestOwner& owner = manifest.owners[owner_index];
-  const PayloadHeader& header = payload.header;
-  if (header.owner_index != owner_index || header.owner_count != manifest.owners.size())
-    return CorruptError("belongs to another owner");
-  if (payload.info.codec != manifest.codec) return CorruptError("uses another codec than the manifest says");
-  // A payload without changes has nothing that could lack digests.
-  if (payload.has_digests() != manifest.has_digests && header.change_count != 0)
-    return CorruptError("disagrees with the manifest on digests");
-  if (header.head_bytes != owner.head_byte_count) return CorruptError("has a head of another length than the manifest says");
-  if (header.change_count != owner.change_count) return CorruptError("has another change count than the manifest says");
-  if (payload.change() != owner.change) return CorruptError("has another change digest than the manifest says");
-  return {};
-}
-
-Status MapFiles(Delta* delta, const OpenOptions& options) {
-  for (const ManifestOwner& owner : delta->manifest.owners) {
-    XORBIT_ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(delta->folder / owner.file));
-    if (file.bytes().size() != owner.byte_count) {
-      return CorruptError((delta->folder / owner.file).string() + ": has " + std::to_string(file.bytes().size()) +
-                          " bytes, but the manifest says " + std::to_string(owner.byte_count));
-    }
-    delta->total_file_bytes += owner.byte_count;
-    delta->files.push_back(std::move(file));
-  }
-  if (!options.verify_hashes) return {};
-  return ParallelFor(options.threads, delta->files.size(), [&](uint64_t i) {
-    const ManifestOwner& owner = delta->manifest.owners[i];
-    return CheckFileBytes(owner, delta->files[i].bytes()).WithContext((delta->folder / owner.file).string());
-  });
-}
-
-Status ParsePayloads(Delta* delta, const OpenOptions& options) {
-  for (uint32_t i = 0; i < delta->files.size(); ++i) {
-    const std::string where = (delta->folder / delta->manifest.owners[i].file).string();
-    auto payload = ParsePayload(delta->layout, delta->files[i].bytes());
-    if (!payload.ok()) return payload.status().WithContext(where);
-    XORBIT_RETURN_IF_ERROR(CheckAgainstManifest(delta->manifest, i, *payload).WithContext(where));
-    if (options.verify_hashes) XORBIT_RETURN_IF_ERROR(VerifyChunks(*payload, options.threads).WithContext(where));
-    delta->payloads.push_back(std::move(payload).value());
-  }
-  std::vector<const SegmentMap*> segments;
-  for (const PayloadView& payload : delta->payloads) {
-    for (const PayloadSegment& segment : payload.segments) segments.push_back(&segment.map);
-  }
-  return ProveCoverage(delta->layout, segments).WithContext(delta->folder.string());
-}
-
 }  // namespace
 
 Status WriteDeltaFolder(FileOps& ops, const fs::path& folder, const Layout& layout, const Manifest& manifest,
@@ -105,30 +49,26 @@ Status WriteDeltaFolder(FileOps& ops, const fs::path& folder, const Layout& layo
 }
 
 Result<Delta> OpenDeltaFolder(const fs::path& folder, const OpenOptions& options) {
-  Delta delta;
-  delta.folder = folder;
   const fs::path manifest_path = folder / kManifestName;
   auto manifest_bytes = ReadWholeFile(manifest_path, kMaxManifestBytes);
   if (!manifest_bytes.ok()) {
     if (manifest_bytes.status().code() != Code::kNotFound) return manifest_bytes.status();
     return NotFoundError("'" + folder.string() + "' is not a delta: it has no manifest.json");
   }
-  delta.total_file_bytes = manifest_bytes->size();
   auto manifest = ParseManifest(AsText(*manifest_bytes));
   if (!manifest.ok()) return manifest.status().WithContext(manifest_path.string());
-  delta.manifest = std::move(manifest).value();
-
-  const fs::path layout_path = folder / kLayoutsName / LayoutFileName(delta.manifest.layout_digest);
+  const fs::path layout_path = folder / kLayoutsName / LayoutFileName(manifest->layout_digest);
   XORBIT_ASSIGN_OR_RETURN(const Buffer layout_bytes, ReadWholeFile(layout_path, kMaxLayoutBytes));
-  auto layout = ParseLayoutJson(AsText(layout_bytes), delta.manifest.layout_digest);
+  auto layout = ParseLayoutJson(AsText(layout_bytes), manifest->layout_digest);
   if (!layout.ok()) return layout.status().WithContext(layout_path.string());
-  delta.layout = std::move(layout).value();
-  if (delta.manifest.total_bytes != delta.layout.total_bytes()) {
-    return CorruptError(manifest_path.string() + ": field 'total_bytes' is not what the layout adds up to");
+  std::vector<PayloadBytes> files;
+  for (const ManifestOwner& owner : manifest->owners) {
+    XORBIT_ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(folder / owner.file));
+    files.emplace_back(std::move(file));
   }
-
-  XORBIT_RETURN_IF_ERROR(MapFiles(&delta, options));
-  XORBIT_RETURN_IF_ERROR(ParsePayloads(&delta, options));
+  XORBIT_ASSIGN_OR_RETURN(Delta delta,
+                          OpenDelta(folder, std::move(manifest).value(), std::move(layout).value(), std::move(files), options));
+  delta.total_file_bytes += manifest_bytes->size();
   return delta;
 }
 

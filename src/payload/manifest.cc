@@ -87,6 +87,16 @@ std::string PayloadFileName(uint32_t owner_index, const Sha256Digest& sha256) {
   return "owner-" + std::string(index_text) + "-" + ToHex(sha256).substr(0, 16) + ".xob";
 }
 
+ManifestOwner ManifestOwnerOf(const Payload& payload) {
+  return {PayloadFileName(payload.info.owner_index, payload.sha256),
+          payload.byte_count,
+          payload.head.size(),
+          payload.change_count,
+          payload.sha256,
+          payload.head_sha256,
+          payload.change};
+}
+
 Result<Manifest> SealManifest(const Layout& layout, const std::vector<Payload>& payloads, const StateDigest& base,
                               const StateDigest& target, std::optional<StreamIdentity> stream) {
   if (payloads.empty()) return UsageError("a delta needs at least one owner");
@@ -104,8 +114,7 @@ Result<Manifest> SealManifest(const Layout& layout, const std::vector<Payload>& 
     }
     manifest.has_digests = manifest.has_digests && payload.has_digests;
     manifest.change_count += payload.change_count;
-    manifest.owners.push_back({PayloadFileName(i, payload.sha256), payload.byte_count, payload.head.size(),
-                               payload.change_count, payload.sha256, payload.head_sha256, payload.change});
+    manifest.owners.push_back(ManifestOwnerOf(payload));
   }
   if (Status sums = CheckSums(manifest); !sums.ok()) return UsageError(sums.message());
   return manifest;

@@ -56,6 +56,9 @@ struct Manifest {
 // "owner-NNNNN-<first 16 hex digits of the payload's SHA-256>.xob", the index in decimal with at least five digits.
 std::string PayloadFileName(uint32_t owner_index, const Sha256Digest& sha256);
 
+// What a manifest says of this payload.
+ManifestOwner ManifestOwnerOf(const Payload& payload);
+
 // The manifest of payloads 0, 1, ... of one delta from state `base` to state `target`. kUsage if they do not belong together or
 // their changes do not add up to target - base.
 Result<Manifest> SealManifest(const Layout& layout, const std::vector<Payload>& payloads, const StateDigest& base,

@@ -42,6 +42,10 @@ class CpuBackend final : public Backend {
     return codec->Open(segment.map, segment.view);
   }
 
+  StateDigest Digest(const Layout& layout, const SegmentMap& map, const SegmentBytes& bytes, int threads) const override {
+    return DigestSegment(layout, map, bytes, threads);
+  }
+
   StateDigest Scan(const Layout& layout, TensorBytes bytes, ScanScope scope, int threads) const override {
     return ScanDigest(layout, bytes, scope, threads);
   }

@@ -80,6 +80,7 @@ TEST_P(DiffSourceTest, BaseDigestsOfOwnersAndFrozenTensorsAddUpToTheState) {
       }
       const StateDigest digest = source.FinishBaseDigest();
       ASSERT_EQ(source.FinishBaseDigest(), digest);
+      ASSERT_EQ(DigestSegment(model.layout, map, old_segment, 2), digest);
       sum += digest;
     }
     ASSERT_EQ(sum, OracleDigest(model.layout, old_bytes));

@@ -8,6 +8,7 @@
 
 #include "base/checked_math.h"
 #include "base/parallel.h"
+#include "codec/change_digest.h"
 
 namespace xorbit {
 namespace {
@@ -44,6 +45,23 @@ StateDigest ScanPiece(const CpuKernels& kernels, const std::vector<ScanTensor>& 
   return sums.Finish();
 }
 
+// digest(first, end) over [0, count), added up piece by piece.
+template <typename PieceDigest>
+StateDigest SumOverPieces(int threads, uint64_t count, uint64_t piece_count, PieceDigest&& digest_of) {
+  std::mutex mutex;
+  StateDigest digest;  // guarded by mutex
+  const Status status = ParallelFor(threads, DivideRoundUp(count, piece_count), [&](uint64_t piece) {
+    const uint64_t first = piece * piece_count;
+    const StateDigest sum = digest_of(first, std::min(first + piece_count, count));
+    const std::lock_guard lock(mutex);
+    digest += sum;
+    return Status();
+  });
+  assert(status.ok());
+  static_cast<void>(status);
+  return digest;
+}
+
 }  // namespace
 
 void AddRange(const CpuKernels& kernels, uint64_t tensor_key, uint64_t offset_bytes, ConstBytes bytes, DigestSums* sums) {
@@ -71,18 +89,24 @@ StateDigest ScanDigest(const Layout& layout, std::span<const ConstBytes> tensors
     total_bytes += tensor.byte_count;
   }
   const CpuKernels& kernels = KernelsOf(ActiveCpuLevel());
-  std::mutex mutex;
-  StateDigest digest;  // guarded by mutex
-  const Status status = ParallelFor(threads, DivideRoundUp(total_bytes, kScanPieceBytes), [&](uint64_t piece) {
-    const uint64_t first_byte = piece * kScanPieceBytes;
-    const StateDigest sum = ScanPiece(kernels, scanned, first_byte, std::min(first_byte + kScanPieceBytes, total_bytes));
-    const std::lock_guard lock(mutex);
-    digest += sum;
-    return Status();
+  return SumOverPieces(threads, total_bytes, kScanPieceBytes, [&](uint64_t first_byte, uint64_t end_byte) {
+    return ScanPiece(kernels, scanned, first_byte, end_byte);
   });
-  assert(status.ok());
-  static_cast<void>(status);
-  return digest;
+}
+
+StateDigest DigestSegment(const Layout& layout, const SegmentMap& map, const SegmentBytes& bytes, int threads) {
+  const std::vector<uint64_t> tensor_keys = TensorKeysOf(layout);
+  const CpuKernels& kernels = KernelsOf(ActiveCpuLevel());
+  const uint32_t unit_bytes = map.unit_bytes();
+  return SumOverPieces(threads, map.element_count(), kScanPieceBytes / unit_bytes, [&](uint64_t first, uint64_t end) {
+    DigestSums sums;
+    RunWalker walker(map, first, end - first);
+    Run run;
+    while (walker.Next(&run)) {
+      AddRange(kernels, tensor_keys[run.tensor_index], run.tensor_element * unit_bytes, bytes.Of(run), &sums);
+    }
+    return sums.Finish();
+  });
 }
 
 }  // namespace xorbit

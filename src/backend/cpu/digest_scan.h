@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "change/state_digest.h"
 #include "tensor/layout.h"
+#include "tensor/segment_bytes.h"
 
 namespace xorbit {
 
@@ -18,5 +19,8 @@ void AddRange(const CpuKernels& kernels, uint64_t tensor_key, uint64_t offset_by
 
 // The digest of a layout's tensors; tensors[i] are the canonical bytes of layout.tensors()[i]. Does not depend on `threads`.
 StateDigest ScanDigest(const Layout& layout, std::span<const ConstBytes> tensors, ScanScope scope, int threads);
+
+// The digest of a segment's elements, wherever their bytes lie. Does not depend on `threads`.
+StateDigest DigestSegment(const Layout& layout, const SegmentMap& map, const SegmentBytes& bytes, int threads);
 
 }  // namespace xorbit

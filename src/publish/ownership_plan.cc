@@ -1,0 +1,104 @@
+#include "publish/ownership_plan.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <tuple>
+
+#include "tensor/ownership.h"
+
+namespace xorbit {
+namespace {
+
+// Equal parts are found by what they are, whoever declares them.
+struct PartOrder {
+  static auto DigitsOf(const Part& part) {
+    std::vector<std::pair<uint64_t, uint64_t>> digits;
+    for (const Digit& digit : part.digits) digits.emplace_back(digit.count, digit.stride);
+    return digits;
+  }
+  bool operator()(const Part* a, const Part* b) const {
+    const auto head = [](const Part* part) { return std::tuple(part->tensor_index, part->origin); };
+    if (head(a) != head(b)) return head(a) < head(b);
+    return DigitsOf(*a) < DigitsOf(*b);
+  }
+};
+
+struct Holder {
+  uint32_t rank;
+  uint32_t declared_index;
+};
+using Holders = std::map<const Part*, std::vector<Holder>, PartOrder>;
+
+Holders FindHolders(std::span<const std::vector<Part>> declared) {
+  Holders holders;
+  for (uint32_t rank = 0; rank < declared.size(); ++rank) {
+    for (uint32_t i = 0; i < declared[rank].size(); ++i) holders[&declared[rank][i]].push_back({rank, i});
+  }
+  return holders;
+}
+
+Result<SegmentMap> MapOf(const Layout& layout, const TensorSpec& tensor, std::vector<Part> parts) {
+  auto map = SegmentMap::Make(layout, UnitBytesOf(tensor.dtype), tensor.group, std::move(parts));
+  if (!map.ok()) return UsageError(map.status().message());
+  return map;
+}
+
+// Collects what a rank publishes, in the order of its segments.
+struct OwnedParts {
+  std::vector<Part> parts;
+  std::vector<uint32_t> declared;
+};
+using OwnedSegments = std::map<std::pair<uint32_t, uint32_t>, OwnedParts>;  // by group, unit
+
+}  // namespace
+
+Result<std::vector<RankPlan>> PlanOwnership(const Layout& layout, std::span<const std::vector<Part>> declared) {
+  const auto rank_count = static_cast<uint32_t>(declared.size());
+  if (rank_count == 0 || declared.size() > kMaxOwners) {
+    return UsageError("a trainer has 1 to " + std::to_string(kMaxOwners) + " ranks");
+  }
+  std::vector<RankPlan> plans(rank_count);
+  std::vector<OwnedSegments> owned(rank_count);
+  for (uint32_t rank = 0; rank < rank_count; ++rank) {
+    plans[rank].owner_index = rank;
+    plans[rank].owner_count = rank_count;
+    plans[rank].declared_count = static_cast<uint32_t>(declared[rank].size());
+    for (const Part& part : declared[rank]) {
+      if (part.tensor_index >= layout.tensors().size()) {
+        return UsageError("rank " + std::to_string(rank) + " declares a tensor that the layout does not have");
+      }
+    }
+  }
+
+  // The map's order is by tensor, then origin, as segments need it.
+  for (const auto& [part, holders] : FindHolders(declared)) {
+    const TensorSpec& tensor = layout.tensors()[part->tensor_index];
+    const Holder& owner = holders.front();  // ranks were visited in order
+    OwnedParts& segment = owned[owner.rank][{tensor.group, UnitBytesOf(tensor.dtype)}];
+    segment.parts.push_back(*part);
+    segment.declared.push_back(owner.declared_index);
+    if (holders.size() == 1) continue;
+    XORBIT_ASSIGN_OR_RETURN(const SegmentMap map, MapOf(layout, tensor, {*part}));
+    for (const Holder& holder : holders) {
+      plans[holder.rank].shared.push_back({owner.rank, holder.declared_index, map});
+    }
+  }
+
+  std::vector<const SegmentMap*> all;
+  for (uint32_t rank = 0; rank < rank_count; ++rank) {
+    for (auto& [key, segment] : owned[rank]) {
+      XORBIT_ASSIGN_OR_RETURN(SegmentMap map,
+                              MapOf(layout, layout.tensors()[segment.parts.front().tensor_index], std::move(segment.parts)));
+      plans[rank].owned.push_back(std::move(map));
+      plans[rank].declared.push_back(std::move(segment.declared));
+    }
+    for (const SegmentMap& map : plans[rank].owned) all.push_back(&map);
+  }
+  if (const Status coverage = ProveCoverage(layout, all); !coverage.ok()) {
+    return RefusedError("the ranks' parts do not make up the model: " + coverage.message());
+  }
+  return plans;
+}
+
+}  // namespace xorbit

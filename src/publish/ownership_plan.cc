@@ -88,8 +88,8 @@ Result<std::vector<RankPlan>> PlanOwnership(const Layout& layout, std::span<cons
   std::vector<const SegmentMap*> all;
   for (uint32_t rank = 0; rank < rank_count; ++rank) {
     for (auto& [key, segment] : owned[rank]) {
-      XORBIT_ASSIGN_OR_RETURN(SegmentMap map,
-                              MapOf(layout, layout.tensors()[segment.parts.front().tensor_index], std::move(segment.parts)));
+      const TensorSpec& tensor = layout.tensors()[segment.parts.front().tensor_index];
+      XORBIT_ASSIGN_OR_RETURN(SegmentMap map, MapOf(layout, tensor, std::move(segment.parts)));
       plans[rank].owned.push_back(std::move(map));
       plans[rank].declared.push_back(std::move(segment.declared));
     }

@@ -1,0 +1,52 @@
+// The parts that all launches over tiles share.
+#pragma once
+
+#include <algorithm>
+#include <string>
+
+#include "backend/cuda/cuda_status.h"
+#include "backend/cuda/tile_loop.cuh"
+#include "backend/cuda/update_kernels.h"
+
+namespace xorbit::cuda {
+
+inline constexpr uint32_t kDefaultBlocksPerMultiprocessor = 3;
+
+template <typename... Parameters, typename... Arguments>
+Status LaunchOverTiles(const char* name, void (*kernel)(const UpdateOnDevice, Parameters...), const UpdateOnDevice& update,
+                       const LaunchShape& shape, cudaStream_t stream, Arguments... arguments) {
+  if (update.item_count == 0) return {};
+  int device = 0;
+  int multiprocessors = 0;
+  XORBIT_RETURN_IF_ERROR(CudaStatus(cudaGetDevice(&device), "cudaGetDevice"));
+  XORBIT_RETURN_IF_ERROR(CudaStatus(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device),
+                                    "cudaDeviceGetAttribute of the multiprocessor count"));
+  // More than 48 KiB have to be asked for.
+  XORBIT_RETURN_IF_ERROR(
+      CudaStatus(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                      static_cast<int>(update.table_bytes)),
+                 std::string("cudaFuncSetAttribute of ") + name));
+  const uint32_t blocks_each =
+      shape.blocks_per_multiprocessor > 0 ? shape.blocks_per_multiprocessor : kDefaultBlocksPerMultiprocessor;
+  const uint64_t block_count =
+      std::min<uint64_t>(update.item_count, uint64_t{blocks_each} * static_cast<uint32_t>(multiprocessors));
+  kernel<<<static_cast<uint32_t>(block_count), kThreadsPerBlock, update.table_bytes, stream>>>(update, arguments...);
+  return CudaStatus(cudaGetLastError(), std::string("launch of ") + name);
+}
+
+// body.operator()<Unit>() for the segment's unit.
+template <typename Body>
+__device__ __forceinline__ void WithDeviceUnit(uint32_t unit_bytes, Body&& body) {
+  switch (unit_bytes) {
+    case 1:
+      return body.template operator()<uint8_t>();
+    case 2:
+      return body.template operator()<uint16_t>();
+    case 4:
+      return body.template operator()<uint32_t>();
+    default:
+      return body.template operator()<uint64_t>();
+  }
+}
+
+}  // namespace xorbit::cuda

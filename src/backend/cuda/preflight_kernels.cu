@@ -1,0 +1,21 @@
+// The kernel of pre-flight: runs while the sampler does, and lets nothing pass that apply could not take.
+#include "backend/cuda/launch.cuh"
+
+namespace xorbit::cuda {
+namespace {
+
+template <bool kKeepLog>
+__global__ void __launch_bounds__(kThreadsPerBlock, 3) PreflightKernel(const UpdateOnDevice update) {
+  ForEachTile(update, [](const TileTask& task) {
+    WithDeviceUnit(task.segment->unit_bytes, [&]<typename Unit>() { PreflightTile<Unit, kKeepLog>(task); });
+  });
+}
+
+}  // namespace
+
+Status LaunchPreflight(const UpdateOnDevice& update, bool keep_log, const LaunchShape& shape, cudaStream_t stream) {
+  return keep_log ? LaunchOverTiles("pre-flight with undo log", PreflightKernel<true>, update, shape, stream)
+                  : LaunchOverTiles("pre-flight", PreflightKernel<false>, update, shape, stream);
+}
+
+}  // namespace xorbit::cuda

@@ -1,0 +1,132 @@
+// One block scans one piece at a time, 16 bytes a load and four loads a thread in flight.
+//
+// Four neighbouring lanes hold the 64 bytes of a digest block. With four loads a thread, they hold four blocks: each lane mixes
+// the index of one of them and hands its factor to the other three, which takes a third of the instructions away.
+#include <algorithm>
+#include <string>
+
+#include "backend/cuda/cuda_status.h"
+#include "backend/cuda/live_place.h"
+#include "backend/cuda/scan_kernels.h"
+
+namespace xorbit::cuda {
+namespace {
+
+constexpr uint32_t kScanThreads = 256;
+constexpr uint32_t kLoads = 4;
+constexpr uint32_t kVectorBytes = 16;
+constexpr uint64_t kPieceBytes = uint64_t{256} << 10;  // a multiple of what a block reads in one round
+
+// A piece widened to begin with a digest block; what lies before `skip_bytes` does not count.
+struct WidePiece {
+  uint64_t address;
+  uint64_t byte_count;
+  uint64_t block_index;  // of the first byte
+  uint64_t skip_bytes;
+};
+
+// Sixteen bytes of a piece, zeros outside it; from any address.
+__device__ __forceinline__ uint4 LoadVector(const WidePiece& piece, uint64_t at) {
+  uint4 words{0, 0, 0, 0};
+  if (at >= piece.byte_count) return words;
+  const uint64_t left = piece.byte_count - at;
+  const bool whole = piece.address % kVectorBytes == 0 && left >= kVectorBytes && at >= piece.skip_bytes;
+  if (whole) return __ldcs(reinterpret_cast<const uint4*>(piece.address + at));
+  auto* target = reinterpret_cast<uint8_t*>(&words);
+  for (uint32_t i = 0; i < kVectorBytes && i < left; ++i) {
+    if (at + i >= piece.skip_bytes) target[i] = *reinterpret_cast<const uint8_t*>(piece.address + at + i);
+  }
+  return words;
+}
+
+struct LaneFactors {
+  uint64_t of_word[2][4];  // g of the four words that this lane reads of a block
+};
+
+template <uint32_t kLaneCount>
+__device__ __forceinline__ void ScanPiece(const ScanRange& range, const LaneFactors& factors, uint64_t (&sums)[2]) {
+  const uint64_t skip_bytes = range.tensor_byte % kDigestBlockBytes;
+  const WidePiece piece{range.address - skip_bytes, range.byte_count + skip_bytes, range.tensor_byte / kDigestBlockBytes,
+                        skip_bytes};
+  const uint32_t quarter = threadIdx.x % 4;
+  constexpr uint64_t kRoundBytes = uint64_t{kScanThreads} * kLoads * kVectorBytes;
+  for (uint64_t round = 0; round < piece.byte_count; round += kRoundBytes) {
+    uint4 words[kLoads];
+#pragma unroll
+    for (uint32_t j = 0; j < kLoads; ++j) {
+      const uint64_t at = round + (uint64_t{j} * kScanThreads + threadIdx.x) * kVectorBytes;
+      words[j] = LoadVector(piece, at);
+    }
+    // The block that this lane's load `quarter` is part of.
+    const uint64_t own_at = round + (uint64_t{quarter} * kScanThreads + threadIdx.x) * kVectorBytes;
+    const uint64_t own = SplitMix64(range.tensor_key ^ (piece.block_index + own_at / kDigestBlockBytes));
+#pragma unroll
+    for (uint32_t j = 0; j < kLoads; ++j) {
+      const uint64_t h = __shfl_sync(kAllLanes, own, j, 4);
+      const uint32_t u[4] = {words[j].x, words[j].y, words[j].z, words[j].w};
+#pragma unroll
+      for (uint32_t lane = 0; lane < kLaneCount; ++lane) {
+        uint64_t inner = 0;
+#pragma unroll
+        for (uint32_t k = 0; k < 4; ++k) inner += factors.of_word[lane][k] * u[k];
+        sums[lane] += ((lane == 0 ? h : h << 32 | h >> 32) | 1) * inner;
+      }
+    }
+  }
+}
+
+template <uint32_t kLaneCount>
+__global__ void __launch_bounds__(kScanThreads)
+    ScanKernel(const ScanRange* pieces, uint64_t piece_count, uint32_t pause_nanoseconds, StateDigest* digest) {
+  LaneFactors factors;
+#pragma unroll
+  for (uint32_t i = 0; i < 8; ++i)
+    factors.of_word[i / 4][i % 4] = WordFactorAt(kDigestWordsPerBlock * (i / 4) + 4 * (threadIdx.x % 4) + i % 4);
+  uint64_t sums[2] = {0, 0};
+  for (uint64_t i = blockIdx.x; i < piece_count; i += gridDim.x) {
+    ScanPiece<kLaneCount>(pieces[i], factors, sums);
+    if (pause_nanoseconds > 0) __nanosleep(pause_nanoseconds);
+  }
+#pragma unroll
+  for (uint32_t lane = 0; lane < kLaneCount; ++lane) {
+    const uint64_t sum = WarpSum(sums[lane]);
+    if (Lane() == 0) AtomicAdd(lane == 0 ? &digest->lane0 : &digest->lane1, sum);
+  }
+}
+
+}  // namespace
+
+std::vector<ScanRange> CutScanRanges(std::span<const ScanRange> ranges) {
+  std::vector<ScanRange> pieces;
+  for (const ScanRange& range : ranges) {
+    for (uint64_t at = 0; at < range.byte_count;) {
+      // The first piece ends where a digest block does, so that all others begin with one.
+      const uint64_t in_block = (range.tensor_byte + at) % kDigestBlockBytes;
+      const uint64_t count = std::min(range.byte_count - at, in_block == 0 ? kPieceBytes : kDigestBlockBytes - in_block);
+      pieces.push_back({range.address + at, count, range.tensor_byte + at, range.tensor_key});
+      at += count;
+    }
+  }
+  return pieces;
+}
+
+Status LaunchScan(const ScanRange* pieces_dev, uint64_t piece_count, uint32_t lane_count, const ScanThrottle& throttle,
+                  StateDigest* digest_dev, cudaStream_t stream) {
+  if (piece_count == 0) return {};
+  int device = 0;
+  int multiprocessors = 0;
+  XORBIT_RETURN_IF_ERROR(CudaStatus(cudaGetDevice(&device), "cudaGetDevice"));
+  XORBIT_RETURN_IF_ERROR(CudaStatus(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device),
+                                    "cudaDeviceGetAttribute of the multiprocessor count"));
+  constexpr uint32_t kBlocksEach = 8;
+  const uint64_t most = throttle.blocks > 0 ? throttle.blocks : uint64_t{kBlocksEach} * static_cast<uint32_t>(multiprocessors);
+  const auto blocks = static_cast<uint32_t>(std::min(piece_count, most));
+  if (lane_count == 1) {
+    ScanKernel<1><<<blocks, kScanThreads, 0, stream>>>(pieces_dev, piece_count, throttle.pause_nanoseconds, digest_dev);
+  } else {
+    ScanKernel<2><<<blocks, kScanThreads, 0, stream>>>(pieces_dev, piece_count, throttle.pause_nanoseconds, digest_dev);
+  }
+  return CudaStatus(cudaGetLastError(), "launch of the digest scan");
+}
+
+}  // namespace xorbit::cuda

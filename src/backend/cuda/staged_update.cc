@@ -1,0 +1,215 @@
+#include "backend/cuda/staged_update.h"
+
+#include <algorithm>
+#include <string>
+
+#include "backend/cuda/cuda_status.h"
+#include "base/checked_math.h"
+
+namespace xorbit::cuda {
+namespace {
+
+constexpr uint64_t kPlaceAlignment = 256;
+
+// Hands out places in one piece of memory, front to back. Without memory it only adds up.
+class Arena {
+ public:
+  explicit Arena(uint8_t* memory) : memory_(memory) {}
+  template <typename T>
+  T* Take(uint64_t count) {
+    const uint64_t at = used_bytes_;
+    used_bytes_ += DivideRoundUp(std::max<uint64_t>(count * sizeof(T), 1), kPlaceAlignment) * kPlaceAlignment;
+    return memory_ == nullptr ? nullptr : reinterpret_cast<T*>(memory_ + at);
+  }
+  uint64_t used_bytes() const { return used_bytes_; }
+
+ private:
+  uint8_t* memory_;
+  uint64_t used_bytes_ = 0;
+};
+
+Status CopyIn(void* to_dev, const void* from_host, uint64_t byte_count, const char* what, cudaStream_t stream) {
+  return CudaStatus(cudaMemcpyAsync(to_dev, from_host, byte_count, cudaMemcpyHostToDevice, stream),
+                    std::string("cudaMemcpyAsync of ") + what + " to the device");
+}
+
+template <typename T>
+Status CopyOut(const T* from_dev, uint64_t count, const char* what, cudaStream_t stream, std::vector<T>* to_host) {
+  to_host->resize(count);
+  XORBIT_RETURN_IF_ERROR(
+      CudaStatus(cudaMemcpyAsync(to_host->data(), from_dev, count * sizeof(T), cudaMemcpyDeviceToHost, stream),
+                 std::string("cudaMemcpyAsync of ") + what + " from the device"));
+  return CudaStatus(cudaStreamSynchronize(stream), "cudaStreamSynchronize (a kernel or copy before it may have failed)");
+}
+
+// Where everything goes. The same walk measures and places.
+struct Places {
+  SegmentOnDevice* segments = nullptr;
+  RegionBounds* regions = nullptr;
+  TileStart* starts = nullptr;
+  TileSums* sums = nullptr;
+  PayloadCounters* counters = nullptr;
+  std::vector<SegmentOnDevice> filled;  // copies of the plan's, with pointers
+  std::vector<uint8_t*> bodies;         // where to copy each body to; null if it stays
+  uint64_t used_bytes = 0;
+};
+
+uint64_t PayloadCountOf(const UpdatePlan& plan) {
+  return plan.segments.empty() ? 0 : uint64_t{plan.segments.back().payload_index} + 1;
+}
+
+Places Place(const UpdatePlan& plan, const StageOptions& options, uint8_t* memory_dev) {
+  Arena arena(memory_dev);
+  Places places;
+  places.segments = arena.Take<SegmentOnDevice>(plan.segments.size() + 1);
+  places.regions = arena.Take<RegionBounds>(plan.regions.size());
+  places.starts = arena.Take<TileStart>(plan.tile_count);
+  places.sums = arena.Take<TileSums>(plan.tile_count);
+  places.counters = arena.Take<PayloadCounters>(PayloadCountOf(plan));
+  for (const SegmentPlan& segment : plan.segments) {
+    SegmentOnDevice device = segment.device;
+    const EncodedSegmentView& view = segment.segment->view;
+    device.tables = arena.Take<SymbolTable>(segment.tables.size());
+    device.spans = arena.Take<LiveSpan>(segment.spans.size());
+    device.records = arena.Take<TileRecord>(view.record_count);
+    uint8_t* body = options.body_on_device ? arena.Take<uint8_t>(view.body.size()) : nullptr;
+    device.body = options.body_on_device ? body : view.body.data();
+    device.old_values = options.keep_undo_log ? arena.Take<uint8_t>(view.change_count * device.unit_bytes) : nullptr;
+    places.filled.push_back(device);
+    places.bodies.push_back(body);
+  }
+  SegmentOnDevice sentinel{};
+  sentinel.first_tile = plan.tile_count;
+  sentinel.first_item = plan.item_count;
+  places.filled.push_back(sentinel);
+  places.used_bytes = arena.used_bytes();
+  return places;
+}
+
+Status CopySegment(const SegmentPlan& segment, const SegmentOnDevice& device, uint8_t* body_dev, TileStart* starts_dev,
+                   cudaStream_t stream) {
+  const EncodedSegmentView& view = segment.segment->view;
+  const auto target = [](const auto* place) { return const_cast<void*>(static_cast<const void*>(place)); };
+  XORBIT_RETURN_IF_ERROR(CopyIn(target(device.tables), segment.tables.data(), segment.tables.size() * sizeof(SymbolTable),
+                                "frequency tables", stream));
+  XORBIT_RETURN_IF_ERROR(
+      CopyIn(target(device.spans), segment.spans.data(), segment.spans.size() * sizeof(LiveSpan), "the live map", stream));
+  XORBIT_RETURN_IF_ERROR(CopyIn(target(device.records), view.records.data(), view.records.size(), "the tile index", stream));
+  XORBIT_RETURN_IF_ERROR(CopyIn(starts_dev + device.first_tile, segment.starts.data(),
+                                segment.starts.size() * sizeof(TileStart), "tile starts", stream));
+  if (body_dev == nullptr) return {};
+  return CopyIn(body_dev, view.body.data(), view.body.size(), "a payload's body", stream);
+}
+
+const char* WhyOf(TileError error) {
+  switch (error) {
+    case TileError::kTruncated:
+      return "truncated";
+    case TileError::kPadding:
+      return "padding that is not zero";
+    case TileError::kLaneStart:
+      return "a lane starts below the floor";
+    case TileError::kStreams:
+      return "its symbols leave its bytes or its span";
+    case TileError::kLaneEnd:
+      return "a lane does not end where encoding began";
+    case TileError::kUnusedBytes:
+      return "bytes that no symbol uses";
+    case TileError::kLastElement:
+      return "its changes end before its last element";
+    case TileError::kNoChange:
+      return "an element that does not change";
+    case TileError::kCount:
+      return "its changes are not those that its record counts";
+    case TileError::kLength:
+      return "its length does not fit its span";
+    default:
+      return "unknown error";
+  }
+}
+
+// The segment that holds tile `tile_index` of an update.
+const SegmentPlan& SegmentOf(const UpdatePlan& plan, uint64_t tile_index) {
+  const auto after = std::upper_bound(plan.segments.begin(), plan.segments.end(), tile_index,
+                                      [](uint64_t tile, const SegmentPlan& s) { return tile < s.device.first_tile; });
+  return *(after - 1);
+}
+
+}  // namespace
+
+uint64_t StagedUpdate::BytesFor(const UpdatePlan& plan, const StageOptions& options) {
+  return Place(plan, options, nullptr).used_bytes;
+}
+
+Result<StagedUpdate> StagedUpdate::Stage(const UpdatePlan& plan, const StageOptions& options, uint8_t* memory_dev,
+                                         cudaStream_t stream) {
+  Places places = Place(plan, options, memory_dev);
+  for (size_t i = 0; i < plan.segments.size(); ++i) {
+    XORBIT_RETURN_IF_ERROR(CopySegment(plan.segments[i], places.filled[i], places.bodies[i], places.starts, stream));
+  }
+  XORBIT_RETURN_IF_ERROR(
+      CopyIn(places.segments, places.filled.data(), places.filled.size() * sizeof(SegmentOnDevice), "the segments", stream));
+  XORBIT_RETURN_IF_ERROR(
+      CopyIn(places.regions, plan.regions.data(), plan.regions.size() * sizeof(RegionBounds), "the regions", stream));
+  XORBIT_RETURN_IF_ERROR(CudaStatus(cudaStreamSynchronize(stream), "cudaStreamSynchronize after staging"));
+  StagedUpdate staged;
+  staged.update_.segments = places.segments;
+  staged.update_.segment_count = plan.segments.size();
+  staged.update_.item_count = plan.item_count;
+  staged.update_.table_bytes = plan.table_bytes;
+  staged.update_.starts = places.starts;
+  staged.update_.sums = places.sums;
+  staged.update_.counters = places.counters;
+  staged.update_.regions = places.regions;
+  staged.update_.inverse = options.inverse ? 1 : 0;
+  staged.update_.partial = options.partial ? 1 : 0;
+  staged.payload_count_ = PayloadCountOf(plan);
+  staged.tile_count_ = plan.tile_count;
+  staged.has_undo_log_ = options.keep_undo_log;
+  XORBIT_RETURN_IF_ERROR(staged.ClearCounters(stream));
+  return staged;
+}
+
+Status StagedUpdate::ClearCounters(cudaStream_t stream) const {
+  // Sums to 0, reports to kNoReport: the reports stand first in each record.
+  static_assert(offsetof(PayloadCounters, local_change_count) == 16);
+  XORBIT_RETURN_IF_ERROR(
+      CudaStatus(cudaMemsetAsync(update_.counters, 0, payload_count_ * sizeof(PayloadCounters), stream), "cudaMemsetAsync"));
+  return CudaStatus(cudaMemset2DAsync(update_.counters, sizeof(PayloadCounters), 0xff, 16, payload_count_, stream),
+                    "cudaMemset2DAsync of the reports");
+}
+
+Result<std::vector<PayloadCounters>> StagedUpdate::ReadCounters(cudaStream_t stream) const {
+  std::vector<PayloadCounters> counters;
+  XORBIT_RETURN_IF_ERROR(CopyOut(update_.counters, payload_count_, "counters", stream, &counters));
+  return counters;
+}
+
+Result<std::vector<TileSums>> StagedUpdate::ReadSums(cudaStream_t stream) const {
+  std::vector<TileSums> sums;
+  XORBIT_RETURN_IF_ERROR(CopyOut(update_.sums, tile_count_, "tile sums", stream, &sums));
+  return sums;
+}
+
+Status StatusOfReports(const UpdatePlan& plan, std::span<const PayloadCounters> counters) {
+  for (const PayloadCounters& counter : counters) {
+    if (counter.first_corrupt == kNoReport) continue;
+    const uint64_t tile_index = counter.first_corrupt >> 8;
+    const uint64_t record_index = tile_index - SegmentOf(plan, tile_index).device.first_tile;
+    return CorruptError("sparse tile " + std::to_string(record_index) + ": " +
+                        WhyOf(static_cast<TileError>(counter.first_corrupt & 0xff)));
+  }
+  for (const PayloadCounters& counter : counters) {
+    if (counter.first_refused == kNoReport) continue;
+    const uint64_t tile_index = counter.first_refused >> 8;
+    const SegmentPlan& segment = SegmentOf(plan, tile_index);
+    const uint64_t record_index = tile_index - segment.device.first_tile;
+    const auto record = LoadLe<TileRecord>(segment.segment->view.records.data() + record_index * sizeof(TileRecord));
+    const Run run = RunAt(segment.segment->map, record.first);
+    return RefusedError("live weights are not the state this delta starts from: tensor " + std::to_string(run.tensor_index) +
+                        " of the layout differs at or after element " + std::to_string(run.tensor_element));
+  }
+  return {};
+}
+
+}  // namespace xorbit::cuda

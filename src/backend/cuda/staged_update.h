@@ -1,0 +1,50 @@
+// An update in device memory, ready for kernels: tables, tile index, body, room for what pre-flight finds.
+//
+// All of it lies in one piece of device memory, whose size is known beforehand and which the caller may provide. With none to
+// spare, the body stays in the caller's pinned memory and kernels read it there.
+#pragma once
+
+#include "backend/cuda/cuda_memory.h"
+#include "backend/cuda/update_kernels.h"
+#include "backend/cuda/update_plan.h"
+
+namespace xorbit::cuda {
+
+struct StageOptions {
+  bool body_on_device = true;  // false: payload bytes are pinned, 4-byte aligned and outlive the update
+  bool keep_undo_log = false;
+  bool inverse = false;
+  bool partial = false;
+};
+
+class StagedUpdate {
+ public:
+  // Device bytes that Stage needs.
+  static uint64_t BytesFor(const UpdatePlan& plan, const StageOptions& options);
+
+  // Copies everything by the caller's stream and waits for it. `memory_dev` is 256-byte aligned, of BytesFor() bytes, and
+  // outlives the update, as the plan does.
+  static Result<StagedUpdate> Stage(const UpdatePlan& plan, const StageOptions& options, uint8_t* memory_dev,
+                                    cudaStream_t stream);
+
+  const UpdateOnDevice& update() const { return update_; }
+  bool has_undo_log() const { return has_undo_log_; }
+
+  // Clears what kernels add up; in stream order.
+  Status ClearCounters(cudaStream_t stream) const;
+  // Waits for the stream and reads them, one for each payload.
+  Result<std::vector<PayloadCounters>> ReadCounters(cudaStream_t stream) const;
+  // Waits for the stream and reads every tile's sums.
+  Result<std::vector<TileSums>> ReadSums(cudaStream_t stream) const;
+
+ private:
+  UpdateOnDevice update_{};
+  uint64_t payload_count_ = 0;
+  uint64_t tile_count_ = 0;
+  bool has_undo_log_ = false;
+};
+
+// What a report means: null if there is none. Names the payload's tile as the host's reader would.
+Status StatusOfReports(const UpdatePlan& plan, std::span<const PayloadCounters> counters);
+
+}  // namespace xorbit::cuda

@@ -1,0 +1,26 @@
+// Launches of the kernels that go through the tiles of an update. None waits; errors of a kernel itself show at the next
+// synchronisation. `stream` is the caller's, on the current device, which also holds the update.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "backend/cuda/tile_visitors.h"
+#include "base/status.h"
+
+namespace xorbit::cuda {
+
+// How a grid is cut. 0: what was measured to be best.
+struct LaunchShape {
+  uint32_t blocks_per_multiprocessor = 0;
+};
+
+// Validates every tile, fills update.sums, adds to the counters (which the caller has cleared), keeps old values if the
+// segments have room for them. Changes nothing in live memory.
+Status LaunchPreflight(const UpdateOnDevice& update, bool keep_log, const LaunchShape& shape, cudaStream_t stream);
+
+// Writes to live memory, all payloads at once, after a pre-flight of the same update; kCompare only reads. kReturningXor
+// reports tiles whose old values are not those of pre-flight, kCompare those that are neither old nor, if expect_after, new.
+Status LaunchApply(const UpdateOnDevice& update, ApplyKind kind, bool expect_after, const LaunchShape& shape,
+                   cudaStream_t stream);
+
+}  // namespace xorbit::cuda

@@ -1,0 +1,112 @@
+// An update as kernels see it: plain records that the host fills and copies, all pointers into device memory (or pinned host
+// memory, for a body that was not staged).
+//
+// Work is handed out in *items* of kWarpsPerBlock consecutive tiles of one segment: a block keeps that segment's tables in
+// shared memory and each of its warps decodes one tile.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "codec/sparse_format.h"
+
+namespace xorbit::cuda {
+
+inline constexpr uint32_t kWarpsPerBlock = 8;
+inline constexpr int8_t kRawPlane = -1;
+
+// One coded table in the shape that a warp reads: 5 KiB, so that even a segment of 8-byte units leaves room for several blocks.
+struct SymbolTable {
+  std::array<uint8_t, kFrequencySum> symbols;     // of each slot
+  std::array<uint32_t, kValueSymbols> intervals;  // of each symbol: frequency | cumulative << 16
+};
+static_assert(sizeof(SymbolTable) == 5120);
+
+// A stretch of a segment that is contiguous in its tensor and in live memory, or absent from it. A table of them covers a
+// segment without holes; the last entry, at the segment's end, is a sentinel.
+struct LiveSpan {
+  uint64_t first;         // segment element
+  uint64_t live_address;  // of that element; 0: this rank does not hold it
+  uint64_t tensor_byte;   // of that element, in its tensor
+  uint64_t tensor_key;
+  uint64_t region_index;  // kNotRagged, or the region whose ends cut the words of some of its elements
+};
+inline constexpr uint64_t kNotRagged = ~uint64_t{0};
+
+struct RegionBounds {
+  uint64_t begin;
+  uint64_t end;
+};
+
+struct SegmentOnDevice {
+  const uint8_t* body;
+  uint64_t body_bytes;
+  const TileRecord* records;
+  uint64_t record_count;
+  const SymbolTable* tables;
+  uint32_t table_count;
+  uint32_t unit_bytes;
+  int8_t gap_table;  // index into tables
+  std::array<int8_t, kMaxPlanes> planes;
+  std::array<int8_t, kMaxPlanes> dense_planes;
+  uint8_t has_digests;
+  uint32_t payload_index;
+  const LiveSpan* spans;
+  uint64_t span_count;  // without the sentinel
+  uint64_t first_tile;  // tiles of all segments before
+  uint64_t first_item;
+  uint8_t* old_values;  // undo log: unit_bytes for each of the segment's changes, or null
+};
+
+// What preparing leaves for each tile.
+struct TileStart {
+  uint64_t first_change;  // changes of the segment's tiles before
+  uint64_t span_index;    // of the tile's first element
+};
+
+// Lane 0 of the state digest over the changes of one tile that this rank holds.
+struct TileSums {
+  uint64_t before;
+  uint64_t after;
+};
+
+// Why a tile was refused, ordered by nothing.
+enum class TileError : uint8_t {
+  kNone = 0,
+  kTruncated,
+  kPadding,
+  kLaneStart,
+  kStreams,  // symbols leave the tile's bytes or its span
+  kLaneEnd,
+  kUnusedBytes,
+  kLastElement,
+  kNoChange,
+  kCount,  // a dense or raw tile's changes are not those that its record counts
+  kLength,
+  kDigest,  // live weights are not those that the record was made for
+};
+
+// One for each payload. Reports are tile << 8 | TileError, the least one: kNoReport if there is none.
+inline constexpr uint64_t kNoReport = ~uint64_t{0};
+struct PayloadCounters {
+  uint64_t first_corrupt;
+  uint64_t first_refused;
+  uint64_t local_change_count;
+  uint64_t lane0_change;  // after - before over the changes that this rank holds
+  uint64_t lane1_change;
+};
+
+struct UpdateOnDevice {
+  const SegmentOnDevice* segments;  // one more than segment_count: a sentinel whose first_item is item_count
+  uint64_t segment_count;
+  uint64_t item_count;
+  uint32_t table_bytes;  // the most that a segment's tables take
+  const TileStart* starts;
+  TileSums* sums;             // by tile: what pre-flight found, and apply must find again
+  PayloadCounters* counters;  // by payload
+  const RegionBounds* regions;
+  uint8_t inverse;  // the delta is taken from its target to its base
+  uint8_t partial;  // sums are compared by the cohort, not by tile
+};
+
+}  // namespace xorbit::cuda

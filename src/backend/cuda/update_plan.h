@@ -1,0 +1,41 @@
+// Everything about an update that is known before its bytes are decoded, as the tables that kernels read. Pure: host memory in,
+// host memory out; staged_update.h copies it to a device.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "backend/cuda/update_on_device.h"
+#include "codec/sparse_table_set.h"
+#include "payload/payload_reader.h"
+#include "tensor/layout.h"
+
+namespace xorbit::cuda {
+
+// One segment of one payload.
+struct SegmentPlan {
+  const PayloadSegment* segment = nullptr;
+  uint32_t payload_index = 0;
+  std::vector<SymbolTable> tables;
+  std::vector<LiveSpan> spans;  // with the sentinel
+  std::vector<TileStart> starts;
+  SegmentOnDevice device{};  // all but the pointers
+};
+
+struct UpdatePlan {
+  std::vector<SegmentPlan> segments;  // those with tiles
+  std::vector<RegionBounds> regions;
+  uint64_t tile_count = 0;
+  uint64_t item_count = 0;
+  uint64_t change_count = 0;
+  uint32_t table_bytes = 0;
+};
+
+// Plans all payloads as one update of live memory that holds every tensor whole: tensor i of the layout is region i, of
+// byte_count bytes. Payloads and layout must outlive the plan. kUnsupported for codecs other than the sparse one; kCorrupt
+// where the sparse codec's Open says so.
+Result<UpdatePlan> PlanUpdate(const Layout& layout, std::span<const PayloadView> payloads,
+                              std::span<const RegionBounds> tensor_regions);
+
+}  // namespace xorbit::cuda

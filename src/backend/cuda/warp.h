@@ -1,0 +1,94 @@
+// What the lanes of a warp do together, and how they touch memory that others touch too.
+//
+// Device code of this folder stands in plain headers that use only these functions. nvcc compiles them to the instructions of
+// the same names; without it they are calls into an emulator (testing/warp_emulator.h), so that the logic of every kernel is
+// tested, lane by lane and under sanitizers, on machines without a GPU.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+#ifdef __CUDACC__
+#define XORBIT_DEVICE __device__ __forceinline__
+#else
+#define XORBIT_DEVICE inline
+#endif
+
+namespace xorbit::cuda {
+
+inline constexpr uint32_t kWarpLanes = 32;
+inline constexpr uint32_t kAllLanes = 0xffffffff;
+
+#ifdef __CUDACC__
+
+XORBIT_DEVICE uint32_t Lane() { return threadIdx.x % kWarpLanes; }
+XORBIT_DEVICE uint32_t Ballot(bool vote) { return __ballot_sync(kAllLanes, vote); }
+XORBIT_DEVICE uint32_t ShuffleUp(uint32_t value, uint32_t distance) { return __shfl_up_sync(kAllLanes, value, distance); }
+XORBIT_DEVICE uint32_t ShuffleFrom(uint32_t value, uint32_t lane) { return __shfl_sync(kAllLanes, value, lane); }
+XORBIT_DEVICE uint64_t ShuffleXor(uint64_t value, uint32_t mask) { return __shfl_xor_sync(kAllLanes, value, mask); }
+XORBIT_DEVICE void SyncWarp() { __syncwarp(); }
+XORBIT_DEVICE uint32_t CountBits(uint32_t bits) { return static_cast<uint32_t>(__popc(bits)); }
+// The 32 bits from bit `shift` < 32 of high:low on.
+XORBIT_DEVICE uint32_t FunnelShift(uint32_t low, uint32_t high, uint32_t shift) { return __funnelshift_r(low, high, shift); }
+XORBIT_DEVICE uint32_t AtomicXor(uint32_t* word, uint32_t bits) { return atomicXor(word, bits); }
+XORBIT_DEVICE void AtomicAdd(uint64_t* sum, uint64_t value) {
+  atomicAdd(reinterpret_cast<unsigned long long*>(sum), static_cast<unsigned long long>(value));
+}
+XORBIT_DEVICE void AtomicMin(uint64_t* least, uint64_t value) {
+  atomicMin(reinterpret_cast<unsigned long long*>(least), static_cast<unsigned long long>(value));
+}
+// A read that goes past the first-level cache, where atomics of other multiprocessors do not show.
+template <typename T>
+XORBIT_DEVICE T LoadLive(const T* from) {
+  return __ldcg(from);
+}
+
+#else
+
+uint32_t Lane();
+uint32_t Ballot(bool vote);
+uint32_t ShuffleUp(uint32_t value, uint32_t distance);
+uint32_t ShuffleFrom(uint32_t value, uint32_t lane);
+uint64_t ShuffleXor(uint64_t value, uint32_t mask);
+void SyncWarp();
+inline uint32_t CountBits(uint32_t bits) { return static_cast<uint32_t>(std::popcount(bits)); }
+inline uint32_t FunnelShift(uint32_t low, uint32_t high, uint32_t shift) {
+  return static_cast<uint32_t>((uint64_t{high} << 32 | low) >> shift);
+}
+// Lanes of an emulated warp run one at a time.
+inline uint32_t AtomicXor(uint32_t* word, uint32_t bits) {
+  const uint32_t old = *word;
+  *word = old ^ bits;
+  return old;
+}
+inline void AtomicAdd(uint64_t* sum, uint64_t value) { *sum += value; }
+inline void AtomicMin(uint64_t* least, uint64_t value) { *least = value < *least ? value : *least; }
+template <typename T>
+T LoadLive(const T* from) {
+  return *from;
+}
+
+#endif
+
+XORBIT_DEVICE uint32_t LanesBelow() { return (uint32_t{1} << Lane()) - 1; }
+// Sum over this lane and those below it, modulo 2^32.
+XORBIT_DEVICE uint32_t InclusiveSum(uint32_t value) {
+#ifdef __CUDACC__
+#pragma unroll
+#endif
+  for (uint32_t distance = 1; distance < kWarpLanes; distance *= 2) {
+    const uint32_t below = ShuffleUp(value, distance);
+    if (Lane() >= distance) value += below;
+  }
+  return value;
+}
+// Sum over all lanes, modulo 2^64, in every lane.
+XORBIT_DEVICE uint64_t WarpSum(uint64_t value) {
+#ifdef __CUDACC__
+#pragma unroll
+#endif
+  for (uint32_t mask = kWarpLanes / 2; mask > 0; mask /= 2) value += ShuffleXor(value, mask);
+  return value;
+}
+
+}  // namespace xorbit::cuda

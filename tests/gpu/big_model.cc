@@ -1,0 +1,136 @@
+// Tensors of one kind are of one size, so that a model of any size has the same number of pieces.
+#include "big_model.h"
+
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include "backend/cpu/cpu_backend.h"
+#include "backend/cuda/testing/formula_source.h"
+#include "base/parallel.h"
+#include "payload/payload_writer.h"
+
+namespace xorbit::gpu_check {
+namespace {
+
+using cuda::testing::kCellBytes;
+
+TensorSpec Tensor(std::string name, Dtype dtype, std::vector<uint64_t> shape) {
+  TensorSpec tensor;
+  tensor.name = std::move(name);
+  tensor.dtype = dtype;
+  tensor.shape = std::move(shape);
+  return tensor;
+}
+
+std::string Padded(uint64_t number) {
+  const std::string text = std::to_string(number);
+  return std::string(6 - text.size(), '0') + text;
+}
+
+// Numbers the formula's bytes so that each segment's are consecutive, and places tensors in live memory in another order than
+// the canonical one, as engines do that stack experts.
+std::vector<SegmentMap> PlaceTensors(BigModel* model) {
+  const std::vector<TensorSpec>& tensors = model->layout.tensors();
+  std::map<uint32_t, std::vector<Part>> parts;
+  for (uint32_t i = 0; i < tensors.size(); ++i) parts[UnitBytesOf(tensors[i].dtype)].push_back(WholeTensor(model->layout, i));
+  model->first_bytes.resize(tensors.size());
+  std::vector<SegmentMap> maps;
+  for (auto& [unit_bytes, list] : parts) {
+    for (const Part& part : list) {
+      model->first_bytes[part.tensor_index] = model->byte_count;
+      model->byte_count += tensors[part.tensor_index].byte_count;
+    }
+    maps.push_back(SegmentMap::Make(model->layout, unit_bytes, 0, std::move(list)).value());
+  }
+  constexpr size_t kStack = 64;
+  model->places.resize(tensors.size());
+  uint64_t at = 0;
+  for (size_t begin = 0; begin < tensors.size(); begin += kStack) {
+    for (size_t i = std::min(begin + kStack, tensors.size()); i-- > begin;) {
+      model->places[i] = at;
+      at += tensors[i].byte_count;
+    }
+  }
+  return maps;
+}
+
+double EntropyBits(double p) { return p <= 0 || p >= 1 ? 0 : -(p * std::log2(p) + (1 - p) * std::log2(1 - p)); }
+
+Status EncodeModel(BigModel* model) {
+  const std::vector<SegmentMap> maps = PlaceTensors(model);
+  const auto backend = MakeCpuBackend();
+  EncodeOptions options;
+  options.threads = DefaultThreadCount();
+  options.change_cache_bytes = uint64_t{24} << 30;
+  std::vector<EncodedSegment> segments;
+  uint64_t first_byte = 0;
+  for (const SegmentMap& map : maps) {
+    const cuda::testing::FormulaSource source(model->formula, first_byte, map.unit_bytes(), map.element_count());
+    XORBIT_ASSIGN_OR_RETURN(EncodedSegment segment, backend->Encode(model->layout, map, source, CodecId::kSparse, options));
+    const double elements = static_cast<double>(map.element_count());
+    const double changes = static_cast<double>(segment.change_count);
+    const double value_bits = model->formula.random_bytes ? 8 : 3;
+    model->entropy_bytes += (elements * EntropyBits(changes / elements) + changes * value_bits) / 8;
+    first_byte += map.byte_count();
+    segments.push_back(std::move(segment));
+  }
+  XORBIT_ASSIGN_OR_RETURN(Payload payload,
+                          WritePayload(model->layout, {CodecId::kSparse, 0, 1}, maps, std::move(segments), options.threads));
+  model->payload_bytes = std::move(payload.head);
+  for (Buffer& piece : payload.body) {
+    AppendBytes(model->payload_bytes, piece);
+    piece = {};
+  }
+  XORBIT_ASSIGN_OR_RETURN(PayloadView view, ParsePayload(model->layout, model->payload_bytes));
+  model->payloads.push_back(std::move(view));
+  return {};
+}
+
+uint64_t ThresholdOf(double probability) { return static_cast<uint64_t>(std::llround(probability * 4294967296.0)); }
+
+}  // namespace
+
+Result<BigModel> MakeShare(uint64_t byte_count, bool random_bytes) {
+  constexpr uint64_t kExperts = 60'000;
+  constexpr uint64_t kDenseLayers = 200;
+  const uint64_t dense_bytes = byte_count / 17;
+  const uint64_t dense_columns = dense_bytes / kDenseLayers / 2 / 64 * 64;
+  // Two E2M1 values a byte, and a scale for 16 of them.
+  const uint64_t packed_bytes = (byte_count - dense_bytes) / kExperts * 8 / 9 / 128 * 128;
+  std::vector<TensorSpec> tensors;
+  for (uint64_t i = 0; i < kExperts; ++i) {
+    const std::string name = "layers." + Padded(i / 1000) + ".experts." + Padded(i % 1000);
+    tensors.push_back(Tensor(name + ".weight", Dtype::kU8, {packed_bytes}));
+    tensors.push_back(Tensor(name + ".weight_scale", Dtype::kF8E4M3, {packed_bytes / 8}));
+    tensors.push_back(Tensor(name + ".weight_scale_2", Dtype::kF32, {4}));
+  }
+  for (uint64_t i = 0; i < kDenseLayers; ++i) {
+    tensors.push_back(Tensor("layers." + Padded(i) + ".attention.weight", Dtype::kBF16, {dense_columns}));
+  }
+  BigModel model;
+  model.name = random_bytes ? "share-random" : "share";
+  XORBIT_ASSIGN_OR_RETURN(model.layout, Layout::Make(std::move(tensors)));
+  model.formula.cell_threshold = ThresholdOf(0.00085 * kCellBytes);
+  model.formula.unit_bytes = 1;
+  model.formula.random_bytes = random_bytes;
+  XORBIT_RETURN_IF_ERROR(EncodeModel(&model));
+  return model;
+}
+
+Result<BigModel> MakeBf16(uint64_t byte_count, double share_of_elements) {
+  constexpr uint64_t kMatrixBytes = uint64_t{64} << 20;
+  std::vector<TensorSpec> tensors;
+  for (uint64_t i = 0; i < byte_count / kMatrixBytes; ++i) {
+    tensors.push_back(Tensor("layers." + Padded(i) + ".weight", Dtype::kBF16, {kMatrixBytes / 2 / 4096, 4096}));
+  }
+  BigModel model;
+  model.name = "bf16-" + std::to_string(share_of_elements * 100).substr(0, 5) + "%";
+  XORBIT_ASSIGN_OR_RETURN(model.layout, Layout::Make(std::move(tensors)));
+  model.formula.unit_bytes = 2;
+  model.formula.element_threshold = ThresholdOf(share_of_elements);
+  XORBIT_RETURN_IF_ERROR(EncodeModel(&model));
+  return model;
+}
+
+}  // namespace xorbit::gpu_check

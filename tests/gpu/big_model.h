@@ -1,0 +1,31 @@
+// A model as large as a GPU, by formula: its layout, where its tensors lie in live memory, and the payload of its update, made
+// by the CPU's encoder.
+#pragma once
+
+#include "backend/cuda/staged_update.h"
+#include "backend/cuda/testing/bench_kernels.h"
+#include "payload/payload_reader.h"
+#include "timing.h"
+
+namespace xorbit::gpu_check {
+
+struct BigModel {
+  std::string name;
+  Layout layout;
+  cuda::testing::ChangeFormula formula;
+  uint64_t byte_count = 0;
+  std::vector<uint64_t> first_bytes;  // of each tensor, in the formula
+  std::vector<uint64_t> places;       // of each tensor, in live memory
+  Buffer payload_bytes;
+  std::vector<PayloadView> payloads;  // one
+  double entropy_bytes = 0;           // of positions and values, were they independent
+};
+
+// The share of one of four GPUs in the reference's workload, scaled to about `byte_count`: 60,000 experts' packed 4-bit
+// weights, as many block scales and FP32 globals, BF16 dense layers; 0.085 % of the bytes change, one byte at a time.
+Result<BigModel> MakeShare(uint64_t byte_count, bool random_bytes);
+
+// BF16 matrices of 64 MiB, of whose elements a share changes in the low byte.
+Result<BigModel> MakeBf16(uint64_t byte_count, double share_of_elements);
+
+}  // namespace xorbit::gpu_check

@@ -1,0 +1,80 @@
+// Checks and measures the CUDA receiver on the GPU of this machine: `xorbit_gpu_check --help`.
+//
+// Output, one line each: "time,benchmark,variant,median ms,least,most,runs,bytes,changes,GB/s,billion changes/s",
+// "note,benchmark,name,value", "FAILED,what was expected". Exit code 1 if anything failed.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "backend/cuda/cuda_status.h"
+#include "parity.h"
+#include "receive_bench.h"
+
+namespace xorbit::gpu_check {
+namespace {
+
+struct Options {
+  uint64_t first_seed = 1;
+  uint64_t parity_count = 60;
+  double share_gigabytes = 0;
+  double share_random_gigabytes = 0;
+  double bf16_gigabytes = 0;
+  std::vector<double> bf16_percents;
+  double yardstick_gigabytes = 0;
+  int repeats = 20;
+  BenchOptions bench;
+};
+
+uint64_t Bytes(double gigabytes) { return static_cast<uint64_t>(gigabytes * 1e9); }
+
+void Bench(const Result<BigModel>& model, const Options& options, Report* report) {
+  report->Check(model.status(), "making a model");
+  if (model.ok()) BenchReceive(*model, options.bench, report);
+}
+
+int Run(const Options& options) {
+  cudaDeviceProp device{};
+  const Status found = cuda::CudaStatus(cudaGetDeviceProperties(&device, 0), "cudaGetDeviceProperties");
+  if (!found.ok()) {
+    std::printf("FAILED,%s\n", found.message().c_str());
+    return 1;
+  }
+  const Result<cuda::Stream> stream = cuda::MakeStream();
+  if (!stream.ok()) {
+    std::printf("FAILED,%s\n", stream.status().message().c_str());
+    return 1;
+  }
+  Report report(stream->get(), options.repeats);
+  report.Note("device", "name", device.name);
+  report.Note("device", "multiprocessors", std::to_string(device.multiProcessorCount));
+  if (options.parity_count > 0) CheckParity(options.first_seed, options.parity_count, &report);
+  report.Note("parity", "checks", std::to_string(report.check_count()));
+  if (options.yardstick_gigabytes > 0) BenchYardsticks(Bytes(options.yardstick_gigabytes), &report);
+  if (options.share_gigabytes > 0) Bench(MakeShare(Bytes(options.share_gigabytes), false), options, &report);
+  if (options.share_random_gigabytes > 0) Bench(MakeShare(Bytes(options.share_random_gigabytes), true), options, &report);
+  for (const double percent : options.bf16_percents) {
+    Bench(MakeBf16(Bytes(options.bf16_gigabytes), percent / 100), options, &report);
+  }
+  report.Note("all", "checks", std::to_string(report.check_count()));
+  report.Note("all", "failures", std::to_string(report.failure_count()));
+  return report.failure_count() == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace xorbit::gpu_check
+
+int main(int argc, char** argv) {
+  xorbit::gpu_check::Options options;
+  CLI::App app("Checks and measures xorbit's CUDA receiver on this machine's GPU");
+  app.add_option("--seed", options.first_seed, "first seed of the parity checks");
+  app.add_option("--parity", options.parity_count, "number of random updates to compare with the CPU");
+  app.add_option("--share", options.share_gigabytes, "gigabytes of the reference's share (111.25), one-bit changes");
+  app.add_option("--share-random", options.share_random_gigabytes, "the same with random bytes");
+  app.add_option("--bf16", options.bf16_gigabytes, "gigabytes of BF16 matrices (100)");
+  app.add_option("--percent", options.bf16_percents, "share of BF16 elements that change; several may be given");
+  app.add_option("--yardsticks", options.yardstick_gigabytes, "gigabytes to read, copy and XOR for comparison");
+  app.add_option("--repeats", options.repeats, "runs of each measurement");
+  app.add_option("--blocks", options.bench.blocks_per_multiprocessor, "blocks a multiprocessor to try; 0 is the default");
+  app.add_flag("!--no-undo-log", options.bench.with_undo_log, "leave out the variants that need an undo log");
+  CLI11_PARSE(app, argc, argv);
+  return xorbit::gpu_check::Run(options);
+}

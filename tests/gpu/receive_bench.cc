@@ -1,0 +1,235 @@
+// Live memory holds the model once; what is verified against is the formula.
+#include "receive_bench.h"
+
+#include <utility>
+
+#include "backend/cuda/cuda_status.h"
+#include "backend/cuda/scan_kernels.h"
+#include "codec/change_digest.h"
+
+namespace xorbit::gpu_check {
+namespace {
+
+using cuda::ApplyKind;
+using cuda::DeviceBuffer;
+using cuda::RegionBounds;
+using cuda::testing::FormulaPiece;
+using cuda::testing::Mismatches;
+
+template <typename T>
+Result<DeviceBuffer> UploadAll(const std::vector<T>& values) {
+  XORBIT_ASSIGN_OR_RETURN(DeviceBuffer buffer, DeviceBuffer::Make(values.size() * sizeof(T)));
+  XORBIT_RETURN_IF_ERROR(
+      Upload(buffer.data_dev(), {reinterpret_cast<const uint8_t*>(values.data()), values.size() * sizeof(T)}));
+  return buffer;
+}
+
+// Live memory of a model, filled by formula, and whether the update is in it.
+class LiveModel {
+ public:
+  static Result<LiveModel> Make(const BigModel& model, Report* report) {
+    LiveModel live;
+    live.model_ = &model;
+    live.report_ = report;
+    XORBIT_ASSIGN_OR_RETURN(live.memory_, DeviceBuffer::Make(model.byte_count));
+    XORBIT_ASSIGN_OR_RETURN(live.mismatches_, DeviceBuffer::Make(sizeof(Mismatches)));
+    // Cut small, so that the blocks that fill and verify have equal work.
+    constexpr uint64_t kMostBytes = uint64_t{1} << 20;
+    std::vector<FormulaPiece> pieces;
+    const auto base = reinterpret_cast<uint64_t>(live.memory_.data_dev());
+    for (size_t i = 0; i < model.places.size(); ++i) {
+      const uint64_t byte_count = model.layout.tensors()[i].byte_count;
+      const uint64_t begin = base + model.places[i];
+      live.regions_.push_back({begin, begin + byte_count});
+      for (uint64_t at = 0; at < byte_count; at += kMostBytes) {
+        pieces.push_back({begin + at, std::min(kMostBytes, byte_count - at), model.first_bytes[i] + at});
+      }
+    }
+    live.piece_count_ = pieces.size();
+    XORBIT_ASSIGN_OR_RETURN(live.pieces_, UploadAll(pieces));
+    XORBIT_RETURN_IF_ERROR(
+        cuda::testing::LaunchFill(live.pieces_dev(), live.piece_count_, model.formula, false, report->stream()));
+    return live;
+  }
+
+  std::span<const RegionBounds> regions() const { return regions_; }
+
+  // Compares every byte with the formula.
+  void Verify(bool changed, const std::string& after) {
+    Mismatches mismatches{0, ~uint64_t{0}};
+    const auto run = [&]() -> Status {
+      XORBIT_RETURN_IF_ERROR(Upload(mismatches_.data_dev(), BytesOf(mismatches)));
+      auto* target = reinterpret_cast<Mismatches*>(mismatches_.data_dev());
+      XORBIT_RETURN_IF_ERROR(
+          cuda::testing::LaunchVerify(pieces_dev(), piece_count_, model_->formula, changed, target, report_->stream()));
+      XORBIT_RETURN_IF_ERROR(cuda::CudaStatus(cudaStreamSynchronize(report_->stream()), "cudaStreamSynchronize"));
+      return Download({reinterpret_cast<uint8_t*>(&mismatches), sizeof(mismatches)}, mismatches_.data_dev());
+    };
+    report_->Check(run(), "verification");
+    report_->Note(model_->name, "mismatched bytes after " + after, std::to_string(mismatches.byte_count));
+    report_->Check(mismatches.byte_count == 0, model_->name + ": " + std::to_string(mismatches.byte_count) +
+                                                   " bytes are wrong after " + after + ", the first is byte " +
+                                                   std::to_string(mismatches.first_byte) + " of the formula");
+  }
+
+ private:
+  static ConstBytes BytesOf(const Mismatches& m) { return {reinterpret_cast<const uint8_t*>(&m), sizeof(m)}; }
+  const FormulaPiece* pieces_dev() const { return reinterpret_cast<const FormulaPiece*>(pieces_.data_dev()); }
+
+  const BigModel* model_ = nullptr;
+  Report* report_ = nullptr;
+  DeviceBuffer memory_;
+  DeviceBuffer pieces_;
+  DeviceBuffer mismatches_;
+  uint64_t piece_count_ = 0;
+  std::vector<RegionBounds> regions_;
+};
+
+// One staged update and what is measured of it.
+class Stages {
+ public:
+  Stages(const BigModel& model, LiveModel* live, Report* report) : model_(&model), live_(live), report_(report) {}
+
+  Status Stage(const cuda::StageOptions& options) {
+    XORBIT_ASSIGN_OR_RETURN(plan_, cuda::PlanUpdate(model_->layout, model_->payloads, live_->regions()));
+    memory_ = {};
+    XORBIT_ASSIGN_OR_RETURN(memory_, DeviceBuffer::Make(cuda::StagedUpdate::BytesFor(plan_, options)));
+    report_->Note(model_->name, "device bytes to stage", std::to_string(memory_.byte_count()));
+    XORBIT_ASSIGN_OR_RETURN(staged_, cuda::StagedUpdate::Stage(plan_, options, memory_.data_dev(), report_->stream()));
+    return {};
+  }
+
+  void MeasurePreflight(uint32_t blocks, const std::string& name) {
+    CheckReports("before " + name);
+    Measure(name, blocks, [&] { return cuda::LaunchPreflight(staged_.update(), staged_.has_undo_log(), {blocks}, stream()); });
+    CheckReports(name);
+  }
+
+  // An even number of runs, so that live memory ends as it began; then once more, verified, and back.
+  void MeasureXor(uint32_t blocks, ApplyKind kind, const std::string& name) {
+    bool applied = false;
+    Measure(name, blocks, [&] {
+      const Status status = cuda::LaunchApply(staged_.update(), kind, applied, {blocks}, stream());
+      applied = !applied;
+      return status;
+    });
+    if (!applied) report_->Check(cuda::LaunchApply(staged_.update(), kind, false, {blocks}, stream()), name);
+    live_->Verify(true, name);
+    report_->Check(cuda::LaunchApply(staged_.update(), kind, true, {blocks}, stream()), name);
+    CheckReports(name);
+  }
+
+  void MeasureStores(uint32_t blocks) {
+    for (const ApplyKind kind : {ApplyKind::kStore, ApplyKind::kRestore}) {
+      const std::string name = kind == ApplyKind::kStore ? "apply by stores" : "undo by stores";
+      Measure(name, blocks, [&] { return cuda::LaunchApply(staged_.update(), kind, false, {blocks}, stream()); });
+      live_->Verify(kind == ApplyKind::kStore, name);
+    }
+  }
+
+  void MeasureCompare(uint32_t blocks) {
+    Measure("comparison", blocks,
+            [&] { return cuda::LaunchApply(staged_.update(), ApplyKind::kCompare, false, {blocks}, stream()); });
+    CheckReports("comparison");
+  }
+
+  void MeasureScan();
+
+ private:
+  cudaStream_t stream() const { return report_->stream(); }
+  void Measure(const std::string& name, uint32_t blocks, const std::function<Status()>& launch) {
+    const std::string variant = name + (blocks == 0 ? "" : " with " + std::to_string(blocks) + " blocks each");
+    report_->Measure(model_->name, variant, model_->byte_count, plan_.change_count, launch);
+  }
+  void CheckReports(const std::string& after) {
+    const auto counters = staged_.ReadCounters(stream());
+    report_->Check(counters.status(), model_->name + ", " + after);
+    if (counters.ok()) report_->Check(cuda::StatusOfReports(plan_, *counters), model_->name + ", " + after);
+    report_->Check(staged_.ClearCounters(stream()), "clearing");
+  }
+
+  const BigModel* model_;
+  LiveModel* live_;
+  Report* report_;
+  cuda::UpdatePlan plan_;
+  DeviceBuffer memory_;
+  cuda::StagedUpdate staged_;
+};
+
+void Stages::MeasureScan() {
+  const std::vector<uint64_t> keys = TensorKeysOf(model_->layout);
+  std::vector<cuda::ScanRange> ranges;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const RegionBounds& region = live_->regions()[i];
+    ranges.push_back({region.begin, region.end - region.begin, 0, keys[i]});
+  }
+  const std::vector<cuda::ScanRange> pieces = cuda::CutScanRanges(ranges);
+  Result<DeviceBuffer> pieces_dev = UploadAll(pieces);
+  Result<DeviceBuffer> digest_dev = DeviceBuffer::Make(sizeof(StateDigest));
+  report_->Check(pieces_dev.ok() && digest_dev.ok(), "memory for the scan");
+  if (!pieces_dev.ok() || !digest_dev.ok()) return;
+  const auto scan = [&](uint32_t lanes, const cuda::ScanThrottle& throttle) {
+    return cuda::LaunchScan(reinterpret_cast<const cuda::ScanRange*>(pieces_dev->data_dev()), pieces.size(), lanes, throttle,
+                            reinterpret_cast<StateDigest*>(digest_dev->data_dev()), stream());
+  };
+  Measure("scan of both lanes", 0, [&] { return scan(2, {}); });
+  Measure("scan of one lane", 0, [&] { return scan(1, {}); });
+  Measure("scan of both lanes by 33 blocks", 0, [&] { return scan(2, {33, 0}); });
+}
+
+}  // namespace
+
+void BenchReceive(const BigModel& model, const BenchOptions& options, Report* report) {
+  const double payload_bytes = static_cast<double>(model.payload_bytes.size());
+  report->Note(model.name, "live bytes", std::to_string(model.byte_count));
+  report->Note(model.name, "tensors", std::to_string(model.layout.tensors().size()));
+  report->Note(model.name, "payload bytes", std::to_string(model.payload_bytes.size()));
+  report->Note(model.name, "payload over entropy", std::to_string(payload_bytes / model.entropy_bytes));
+  Result<LiveModel> live = LiveModel::Make(model, report);
+  report->Check(live.status(), model.name + ": live memory");
+  if (!live.ok()) return;
+  live->Verify(false, "filling");
+  Stages stages(model, &*live, report);
+  for (const bool keep_log : {false, true}) {
+    if (keep_log && !options.with_undo_log) continue;
+    cuda::StageOptions stage;
+    stage.keep_undo_log = keep_log;
+    const Status status = stages.Stage(stage);
+    report->Check(status, model.name + ": staging");
+    if (!status.ok()) return;
+    for (const uint32_t blocks : options.blocks_per_multiprocessor) {
+      stages.MeasurePreflight(blocks, keep_log ? "pre-flight with undo log" : "pre-flight");
+      if (keep_log) {
+        stages.MeasureStores(blocks);
+      } else {
+        stages.MeasureXor(blocks, ApplyKind::kReturningXor, "apply by returning XOR and check");
+        stages.MeasureXor(blocks, ApplyKind::kXor, "apply by XOR");
+        stages.MeasureCompare(blocks);
+      }
+    }
+  }
+  live->Verify(false, "everything");
+  stages.MeasureScan();
+}
+
+void BenchYardsticks(uint64_t byte_count, Report* report) {
+  const uint64_t bytes = byte_count / 32 * 32;
+  Result<DeviceBuffer> memory = DeviceBuffer::Make(bytes);
+  Result<DeviceBuffer> sink = DeviceBuffer::Make(8);
+  report->Check(memory.ok() && sink.ok(), "memory for the yardsticks");
+  if (!memory.ok() || !sink.ok()) return;
+  report->Check(cuda::CudaStatus(cudaMemsetAsync(memory->data_dev(), 1, bytes, report->stream()), "cudaMemsetAsync"), "fill");
+  uint8_t* low = memory->data_dev();
+  uint8_t* high = low + bytes / 2;
+  report->Measure("yardstick", "read-only", bytes, 0, [&] {
+    return cuda::testing::LaunchRead(low, bytes, reinterpret_cast<uint64_t*>(sink->data_dev()), report->stream());
+  });
+  report->Measure("yardstick", "copy of half (read + write)", bytes, 0,
+                  [&] { return cuda::testing::LaunchCopy(low, high, bytes / 2, report->stream()); });
+  report->Measure("yardstick", "read and write in place", 2 * bytes, 0,
+                  [&] { return cuda::testing::LaunchStream(low, bytes, 0, report->stream()); });
+  report->Measure("yardstick", "dense XOR of half from a ready mask", bytes / 2 * 3, 0,
+                  [&] { return cuda::testing::LaunchDenseXor(low, high, bytes / 2, report->stream()); });
+}
+
+}  // namespace xorbit::gpu_check

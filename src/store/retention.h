@@ -13,6 +13,7 @@ namespace xorbit {
 struct RetentionPolicy {
   uint64_t version_count = 256;  // newest committed versions between which no delta is dropped; at least 1
   uint64_t anchor_count = 1;     // newest anchors that stay
+  uint64_t resume_window = 256;  // the stream's: the newest version numbers to which a way stays whatever version_count says
 };
 
 struct RetentionPlan {

@@ -14,6 +14,7 @@
 #include "store/edge.h"
 #include "store/receipt.h"
 #include "store/stream_info.h"
+#include "store/tombstones.h"
 #include "store/version_record.h"
 #include "tensor/layout.h"
 #include "transport/object_store.h"
@@ -45,41 +46,61 @@ class Stream {
   Result<uint64_t> Newest();
   Result<uint64_t> NextFree();
 
-  // --- publishing ---
+  // --- publishing: it lists, so the store must be able to ---
   // Create-only, durable. The payload's key holds its hash, so that a retry is harmless and nothing else can be there.
   Status PutPayload(const PublicationPlace& place, const Payload& payload);
-  // Create-only, after the payload. kExists if this owner gave another receipt to this publication.
+  // Create-only. kRefused unless the payload is there. kExists if this owner gave another receipt to this publication.
   Status PutReceipt(const Receipt& receipt);
-  // The receipts that are there, by owner index.
-  Result<std::vector<Receipt>> Receipts(const PublicationPlace& place);
-  // Seals a publication: kNotFound, naming the ranks, while receipts are missing; kRefused if they do not belong together:
-  // other owner counts, payloads that are not there, elements that nobody or two owners hold, witnesses that disagree, bases
-  // that do not add up to the state of base_version, a target other than the one decided. The manifest is then in the store for
-  // good. Any rank may seal, several may: they write the same bytes.
+  // Seals a publication: kNotFound, saying which, while receipts are missing; kRefused if they do not belong together: other
+  // owner counts or codecs, payloads that are not there, elements that nobody or two owners hold, witnesses that disagree,
+  // bases that do not add up to the state of base_version, a target other than the one decided. On success the manifest is in
+  // the store for good. Any rank may seal, several may: they write the same bytes.
   Result<Manifest> Seal(const PublicationPlace& place);
-  // Writes a manifest whose payloads are there already; for folds, which one process makes whole.
+  // Writes a manifest whose payloads are there already; for folds, which one process makes whole. kRefused if it does not fit
+  // the versions that it connects, both committed, or a payload is not there; kExists if the publication has another manifest.
   Status PutManifest(const Manifest& manifest);
-  // Decides a version, and returns what was decided, whoever was first: compare it with `record`. Before it writes a commit it
-  // proves that the manifest is there, fits both ends and names payloads that are there; and that all versions before it are
-  // decided. kRefused otherwise.
+  // Decides a version, and returns what was decided, whoever was first: compare it with `record`. kRefused, and nothing is
+  // decided by this call, unless the version before it is decided and, for a commit, the parent is not too old (see
+  // StreamInfo), and the manifest is there, is the one that the record names, and fits, and its payloads are there.
   Result<VersionRecord> Decide(const VersionRecord& record);
+  // Appends to the list of what the stream no longer offers; `tombstones.number` must be the one after TombstoneCount's.
+  // kExists if another collector was first: plan again.
+  Status PutTombstones(const Tombstones& tombstones);
+  Result<uint64_t> TombstoneCount();
 
   // --- reading ---
-  // The deltas between committed versions from `lowest` to `highest`, both included; manifests that do not fit their versions
-  // (of publications that lost) are left out. Sorted by to, from, key.
+  // The deltas between committed versions from `lowest` to `highest`, both included, by target, base, then id. Left out are
+  // manifests that do not fit their versions (publications that lost), those whose payloads are not all there, and those that
+  // tombstones list. Where the store cannot list: the deltas that decided these versions.
   Result<std::vector<Edge>> Edges(uint64_t lowest, uint64_t highest);
-  // The delta that decided a version, from its parent. kNotFound if it was removed.
+  // The delta that decided a committed version above 0, from its parent. kNotFound if it was removed.
   Result<Edge> StepEdge(uint64_t version);
-  // The cheapest way between two committed versions, empty if they are one: within max(1, 2 log2 k) objects where that can be,
-  // by bytes. kNotFound if there is none (any more): start from an anchor.
+  // The cheapest way between two committed versions, empty if they are one; of at most max(1, 2 log2 k) objects if one such is
+  // there. kNotFound if there is none (any more): start from an anchor.
   Result<std::vector<Hop>> Route(uint64_t from, uint64_t to);
-  // The edge's manifest, which fits the records of both its versions, and for the deciding edge has the hash that the record
+  // The edge's manifest: it fits the records of both its versions, and for the deciding edge has the hash that the record
   // names. kNotFound if it was removed meanwhile: plan again.
   Result<Manifest> ReadManifest(const Edge& edge);
+  // Whether tombstones list the publication, or the anchor.
+  Result<bool> IsDead(const PublicationPlace& place);
+  Result<bool> IsDeadAnchor(uint64_t version);
 
  private:
   struct State;
   explicit Stream(std::unique_ptr<State> state);
+  Status FindDecided();
+  Status ReadTombstones();
+  Result<VersionRecord> CommittedRecord(uint64_t version);
+  Result<Buffer> ManifestText(const PublicationPlace& place);
+  Status CheckFit(const Manifest& manifest, ConstBytes text);
+  Status CheckPayloads(const PublicationPlace& place, const std::vector<ManifestOwner>& owners);
+  Status JudgePlace(const PublicationPlace& place);
+  Result<std::vector<Edge>> ListEdges(const std::vector<ObjectInfo>& objects, uint64_t lowest, uint64_t highest);
+  Result<std::vector<Edge>> StepEdges(uint64_t lowest, uint64_t highest);
+  Status ProveReceipts(const PublicationPlace& place, const std::vector<Receipt>& receipts);
+  Result<std::vector<Receipt>> ReadReceipts(const PublicationPlace& place);
+  Status CheckCommit(const VersionRecord& record);
+  Status CheckParent(const VersionRecord& record);
   std::unique_ptr<State> state_;
 };
 

@@ -19,19 +19,21 @@ std::string WriteStreamInfo(const StreamInfo& info) {
   json["base_digest"] = ToText(info.base);
   json["frozen_digest"] = ToText(info.frozen);
   json["layout_digest"] = ToHex(info.layout_digest);
+  json["resume_window"] = info.resume_window;
   return DumpJson(json) + "\n";
 }
 
 Result<StreamInfo> ParseStreamInfo(std::string_view text) {
   XORBIT_ASSIGN_OR_RETURN(const Json json, ParseDocument(text, kFormatName, kFormatVersion));
-  XORBIT_RETURN_IF_ERROR(CheckCriticalFields(
-      json, {"format", "format_version", "stream_id", "base_fingerprint", "base_digest", "frozen_digest", "layout_digest"}));
+  XORBIT_RETURN_IF_ERROR(CheckCriticalFields(json, {"format", "format_version", "stream_id", "base_fingerprint", "base_digest",
+                                                    "frozen_digest", "layout_digest", "resume_window"}));
   StreamInfo info;
   XORBIT_ASSIGN_OR_RETURN(info.stream_id, GetId(json, "stream_id"));
   XORBIT_ASSIGN_OR_RETURN(info.base_fingerprint, GetSha256(json, "base_fingerprint"));
   XORBIT_ASSIGN_OR_RETURN(info.base, GetStateDigest(json, "base_digest"));
   XORBIT_ASSIGN_OR_RETURN(info.frozen, GetStateDigest(json, "frozen_digest"));
   XORBIT_ASSIGN_OR_RETURN(info.layout_digest, GetSha256(json, "layout_digest"));
+  XORBIT_ASSIGN_OR_RETURN(info.resume_window, GetUnsigned(json, "resume_window"));
   return info;
 }
 

@@ -1,6 +1,7 @@
 // stream.json: what a stream is, written once. docs/formats/store.md.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -17,6 +18,9 @@ struct StreamInfo {
   StateDigest base;                 // of version 0
   StateDigest frozen;               // the part of it that no owner holds: frozen tensors, the same in every version
   Sha256Digest layout_digest{};
+  // A version's parent is the newest before it, or at most this many versions back: how far a trainer may return, and what no
+  // collector gives up.
+  uint64_t resume_window = 256;
   friend bool operator==(const StreamInfo&, const StreamInfo&) = default;
 };
 

@@ -1,0 +1,171 @@
+#include "store/stream.h"
+
+#include <algorithm>
+
+#include "payload/json_fields.h"
+#include "store/head_hint.h"
+#include "store/stream_state.h"
+
+namespace xorbit {
+namespace {
+
+Status PutText(ObjectStore& store, const std::string& key, const std::string& text) { return store.PutNew(key, AsBytes(text)); }
+
+// The streams of a store: folders that hold a stream.json.
+Result<std::vector<std::string>> StreamIds(ObjectStore& store) {
+  XORBIT_ASSIGN_OR_RETURN(const std::vector<ObjectInfo> objects, store.List(""));
+  std::vector<std::string> ids;
+  for (const ObjectInfo& object : objects) {
+    const std::string id = object.key.substr(0, object.key.find('/'));
+    if (object.key == StreamInfoKey(id)) ids.push_back(id);
+  }
+  return ids;
+}
+
+Result<std::string> OnlyStreamId(ObjectStore& store) {
+  XORBIT_ASSIGN_OR_RETURN(const std::vector<std::string> ids, StreamIds(store));
+  if (ids.empty()) return NotFoundError("the store holds no stream");
+  if (ids.size() == 1) return ids[0];
+  std::string names;
+  for (size_t i = 0; i < std::min<size_t>(ids.size(), 5); ++i) names += (i == 0 ? "" : ", ") + ids[i];
+  return UsageError("the store holds " + std::to_string(ids.size()) + " streams (" + names + "): name one");
+}
+
+Result<Layout> ReadLayout(ObjectStore& store, const StreamInfo& info) {
+  const std::string key = LayoutKey(info.stream_id, info.layout_digest);
+  XORBIT_ASSIGN_OR_RETURN(const Buffer text, store.Get(key, kMaxLayoutBytes));
+  auto layout = ParseLayoutJson(AsText(text), info.layout_digest);
+  if (!layout.ok()) return layout.status().WithContext(key);
+  return layout;
+}
+
+}  // namespace
+
+Stream::Stream(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Stream::Stream(Stream&&) noexcept = default;
+Stream& Stream::operator=(Stream&&) noexcept = default;
+Stream::~Stream() = default;
+
+const StreamInfo& Stream::info() const { return state_->info; }
+const Layout& Stream::layout() const { return state_->layout; }
+ObjectStore& Stream::store() const { return state_->store; }
+
+Result<Stream> Stream::Create(ObjectStore& store, const StreamInfo& info, const Layout& layout) {
+  if (!IsSafeId(info.stream_id)) {
+    return UsageError("a stream's id must be 1 to 128 letters, digits, '.', '_' or '-', not beginning with '.'");
+  }
+  if (info.layout_digest != layout.digest()) return UsageError("the layout is not the one that the stream names");
+  VersionRecord first;
+  first.decision = Decision::kCommitted;
+  first.target = info.base;
+  first.layout_digest = info.layout_digest;
+  XORBIT_RETURN_IF_ERROR(PutText(store, LayoutKey(info.stream_id, info.layout_digest), WriteLayoutJson(layout)));
+  XORBIT_RETURN_IF_ERROR(PutText(store, StreamInfoKey(info.stream_id), WriteStreamInfo(info)));
+  XORBIT_RETURN_IF_ERROR(PutText(store, VersionRecordKey(info.stream_id, 0), WriteVersionRecord(first)));
+  return Open(store, info.stream_id);
+}
+
+Result<Stream> Stream::Open(ObjectStore& store, std::string_view stream_id) {
+  std::string id(stream_id);
+  if (id.empty()) {
+    XORBIT_ASSIGN_OR_RETURN(id, OnlyStreamId(store));
+  }
+  if (!IsSafeId(id)) return UsageError("a stream's id is letters, digits, '.', '_' and '-', not beginning with '.'");
+  auto text = store.Get(StreamInfoKey(id), kMaxStreamInfoBytes);
+  if (!text.ok() && text.status().code() == Code::kNotFound) return NotFoundError("the store holds no stream '" + id + "'");
+  if (!text.ok()) return text.status();
+  auto info = ParseStreamInfo(AsText(*text));
+  if (!info.ok()) return info.status().WithContext(StreamInfoKey(id));
+  if (info->stream_id != id) return CorruptError(StreamInfoKey(id) + " is of another stream");
+  XORBIT_ASSIGN_OR_RETURN(Layout layout, ReadLayout(store, *info));
+  Stream stream(std::make_unique<State>(store, std::move(info).value(), std::move(layout)));
+  XORBIT_ASSIGN_OR_RETURN(const std::optional<VersionRecord> first, stream.Record(0));
+  if (!first) return NotFoundError("stream '" + id + "' was never finished: create it again");
+  if (!first->committed() || first->target != stream.info().base) {
+    return CorruptError(VersionRecordKey(id, 0) + " does not fit its stream");
+  }
+  return stream;
+}
+
+Result<std::optional<VersionRecord>> Stream::Record(uint64_t version) {
+  {
+    const std::lock_guard lock(state_->mutex);
+    const auto known = state_->records.find(version);
+    if (known != state_->records.end()) return std::optional(known->second);
+  }
+  if (version > kMaxVersion) return std::optional<VersionRecord>();
+  const std::string key = VersionRecordKey(state_->info.stream_id, version);
+  const Result<Buffer> text = state_->store.Get(key, kMaxVersionRecordBytes);
+  if (!text.ok() && text.status().code() == Code::kNotFound) return std::optional<VersionRecord>();
+  if (!text.ok()) return text.status();
+  auto record = ParseVersionRecord(AsText(*text));
+  if (!record.ok()) return record.status().WithContext(key);
+  if (record->version != version) return CorruptError(key + " is of version " + std::to_string(record->version));
+  if (record->committed() && record->layout_digest != state_->layout.digest())
+    return RefusedError(key + " is for another layout");
+  // Whoever wrote it may have died before it was on disk; nobody acts on a decision that a power cut could take back.
+  XORBIT_RETURN_IF_ERROR(state_->store.Sync(key));
+  const std::lock_guard lock(state_->mutex);
+  state_->records.insert({version, *record});
+  return std::optional(std::move(record).value());
+}
+
+// Decided versions have no gaps (Decide sees to it), so the last one is found by doubling and halving: from the hint if there
+// is one that holds, else from what is known.
+Status Stream::FindDecided() {
+  uint64_t known = 0;
+  {
+    const std::lock_guard lock(state_->mutex);
+    known = state_->decided_through;
+  }
+  const auto is_decided = [this](uint64_t version) -> Result<bool> {
+    XORBIT_ASSIGN_OR_RETURN(const std::optional<VersionRecord> record, Record(version));
+    return record.has_value();
+  };
+  const Result<Buffer> text = state_->store.Get(HeadKey(state_->info.stream_id), kMaxHeadHintBytes);
+  const Result<uint64_t> hint = text.ok() ? ParseHeadHint(AsText(*text)) : Result<uint64_t>(text.status());
+  if (hint.ok() && *hint > known) {
+    XORBIT_ASSIGN_OR_RETURN(const bool holds, is_decided(*hint));
+    if (holds) known = *hint;
+  }
+  uint64_t step = 1;
+  uint64_t undecided = known + 1;
+  for (;;) {
+    XORBIT_ASSIGN_OR_RETURN(const bool decided, is_decided(undecided));
+    if (!decided) break;
+    known = undecided;
+    step *= 2;
+    undecided = known + step;
+  }
+  while (undecided - known > 1) {
+    const uint64_t middle = known + (undecided - known) / 2;
+    XORBIT_ASSIGN_OR_RETURN(const bool decided, is_decided(middle));
+    (decided ? known : undecided) = middle;
+  }
+  const std::lock_guard lock(state_->mutex);
+  state_->decided_through = std::max(state_->decided_through, known);
+  return {};
+}
+
+Result<uint64_t> Stream::NextFree() {
+  XORBIT_RETURN_IF_ERROR(FindDecided());
+  const std::lock_guard lock(state_->mutex);
+  return state_->decided_through + 1;
+}
+
+Result<uint64_t> Stream::Newest() {
+  XORBIT_ASSIGN_OR_RETURN(uint64_t version, NextFree());
+  for (;;) {
+    XORBIT_ASSIGN_OR_RETURN(const std::optional<VersionRecord> record, Record(--version));
+    if (record && record->committed()) return version;  // version 0 is, or Open would have failed
+  }
+}
+
+Result<VersionRecord> Stream::CommittedRecord(uint64_t version) {
+  XORBIT_ASSIGN_OR_RETURN(std::optional<VersionRecord> record, Record(version));
+  if (!record) return RefusedError("version " + std::to_string(version) + " is not decided");
+  if (!record->committed()) return RefusedError("version " + std::to_string(version) + " was aborted");
+  return std::move(*record);
+}
+
+}  // namespace xorbit

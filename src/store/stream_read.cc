@@ -1,0 +1,227 @@
+// The reading side of a stream: which deltas are there, and do they fit the versions that were decided.
+#include <algorithm>
+
+#include "store/routes.h"
+#include "store/stream_state.h"
+
+namespace xorbit {
+namespace {
+
+// Above this many version folders one listing of the whole stream is asked for instead.
+constexpr uint64_t kMaxListings = 32;
+// Folds are aligned: a short route may begin by going back, or end by going on, to where one begins or ends.
+constexpr uint64_t kRouteAlignment = 16;
+
+}  // namespace
+
+Result<Buffer> Stream::ManifestText(const PublicationPlace& place) {
+  XORBIT_RETURN_IF_ERROR(CheckPlace(place));
+  return state_->store.Get(ManifestKey(state_->info.stream_id, place), kMaxManifestBytes);
+}
+
+// Both ends are committed, and the manifest repeats what their records say.
+Status Stream::CheckFit(const Manifest& manifest, ConstBytes text) {
+  if (!manifest.stream) return RefusedError("the manifest is of a delta made by hand, not of a stream");
+  const StreamIdentity& identity = *manifest.stream;
+  if (identity.stream_id != state_->info.stream_id || identity.base_fingerprint != state_->info.base_fingerprint) {
+    return RefusedError("the manifest is of another stream");
+  }
+  if (manifest.layout_digest != state_->info.layout_digest || manifest.total_bytes != state_->layout.total_bytes()) {
+    return RefusedError("the manifest is for another layout");
+  }
+  XORBIT_ASSIGN_OR_RETURN(const VersionRecord base, CommittedRecord(identity.base_version));
+  XORBIT_ASSIGN_OR_RETURN(const VersionRecord target, CommittedRecord(identity.target_version));
+  if (manifest.base != base.target) {
+    return RefusedError("the manifest does not start from what version " + std::to_string(base.version) + " is");
+  }
+  if (manifest.target != target.target) {
+    return RefusedError("the manifest does not lead to what version " + std::to_string(target.version) + " is");
+  }
+  const bool decided_it = target.parent == identity.base_version && target.publication_id == identity.publication_id;
+  if (decided_it && Sha256Of(text) != target.manifest_sha256) {
+    return CorruptError("the manifest is not the one that decided version " + std::to_string(target.version));
+  }
+  return {};
+}
+
+Result<Manifest> Stream::ReadManifest(const Edge& edge) {
+  const PublicationPlace place = PlaceOf(edge);
+  XORBIT_ASSIGN_OR_RETURN(const Buffer text, ManifestText(place));
+  const std::string key = ManifestKey(state_->info.stream_id, place);
+  auto manifest = ParseManifest(AsText(text));
+  if (!manifest.ok()) return manifest.status().WithContext(key);
+  const auto& identity = manifest->stream;
+  if (identity && PublicationPlace{identity->base_version, identity->target_version, identity->publication_id} != place) {
+    return CorruptError(key + ": the manifest is of another publication");
+  }
+  XORBIT_RETURN_IF_ERROR(CheckFit(*manifest, text).WithContext(key));
+  const std::lock_guard lock(state_->mutex);
+  Edge found = {edge.from, edge.to, edge.publication_id, text.size(), key};
+  for (const ManifestOwner& owner : manifest->owners) found.byte_count += owner.byte_count;
+  state_->fits[place] = true;
+  state_->edges.insert({place, std::move(found)});
+  state_->owners.insert({place, manifest->owners});
+  return manifest;
+}
+
+// Reads a manifest once and remembers whether it fits. Success if it could be judged.
+Status Stream::JudgePlace(const PublicationPlace& place) {
+  {
+    const std::lock_guard lock(state_->mutex);
+    if (state_->fits.contains(place)) return {};
+  }
+  const Result<Manifest> manifest = ReadManifest({place.base_version, place.target_version, place.publication_id, 0, ""});
+  if (manifest.ok() || manifest.status().code() == Code::kNotFound) return {};
+  if (manifest.status().code() == Code::kIo) return manifest.status();
+  const std::lock_guard lock(state_->mutex);
+  state_->fits.insert({place, false});
+  return {};
+}
+
+Status Stream::ReadTombstones() {
+  for (;;) {
+    uint64_t next = 0;
+    {
+      const std::lock_guard lock(state_->mutex);
+      next = state_->tombstones_read + 1;
+    }
+    const std::string key = TombstonesKey(state_->info.stream_id, next);
+    const Result<Buffer> text = state_->store.Get(key, kMaxTombstoneBytes);
+    if (!text.ok()) return text.status().code() == Code::kNotFound ? Status() : text.status();
+    const Result<Tombstones> tombstones = ParseTombstones(AsText(*text));
+    if (!tombstones.ok()) return tombstones.status().WithContext(key);
+    if (tombstones->number != next) return CorruptError(key + " has another number than its name");
+    XORBIT_RETURN_IF_ERROR(state_->store.Sync(key));
+    const std::lock_guard lock(state_->mutex);
+    state_->dead.insert(tombstones->places.begin(), tombstones->places.end());
+    state_->dead_anchors.insert(tombstones->anchors.begin(), tombstones->anchors.end());
+    state_->tombstones_read = std::max(state_->tombstones_read, next);
+  }
+}
+
+Result<uint64_t> Stream::TombstoneCount() {
+  XORBIT_RETURN_IF_ERROR(ReadTombstones());
+  const std::lock_guard lock(state_->mutex);
+  return state_->tombstones_read;
+}
+
+Result<bool> Stream::IsDead(const PublicationPlace& place) {
+  XORBIT_RETURN_IF_ERROR(ReadTombstones());
+  const std::lock_guard lock(state_->mutex);
+  return state_->dead.contains(place);
+}
+
+Result<bool> Stream::IsDeadAnchor(uint64_t version) {
+  XORBIT_RETURN_IF_ERROR(ReadTombstones());
+  const std::lock_guard lock(state_->mutex);
+  return state_->dead_anchors.contains(version);
+}
+
+Result<std::vector<Edge>> Stream::ListEdges(const std::vector<ObjectInfo>& objects, uint64_t lowest, uint64_t highest) {
+  std::map<PublicationPlace, std::map<std::string, uint64_t>> files;  // sizes by name
+  for (const ObjectInfo& object : objects) {
+    const auto placed = ParsePlacedKey(state_->info.stream_id, object.key);
+    if (!placed || placed->place.publication_id.empty()) continue;
+    if (placed->place.base_version < lowest || placed->place.target_version > highest) continue;
+    files[placed->place][std::string(placed->file)] = object.byte_count;
+  }
+  XORBIT_RETURN_IF_ERROR(ReadTombstones());
+  std::vector<Edge> edges;
+  for (const auto& [place, sizes] : files) {
+    if (!sizes.contains("manifest.json")) continue;
+    XORBIT_ASSIGN_OR_RETURN(const std::optional<VersionRecord> target, Record(place.target_version));
+    if (!target || !target->committed()) continue;  // undecided: nothing to judge by yet
+    XORBIT_RETURN_IF_ERROR(JudgePlace(place));
+    const std::lock_guard lock(state_->mutex);
+    const auto edge = state_->edges.find(place);
+    if (edge == state_->edges.end() || state_->dead.contains(place)) continue;
+    const std::vector<ManifestOwner>& owners = state_->owners.at(place);
+    const bool whole = std::all_of(owners.begin(), owners.end(), [&sizes = sizes](const ManifestOwner& owner) {
+      const auto size = sizes.find(owner.file);
+      return size != sizes.end() && size->second == owner.byte_count;
+    });
+    if (whole) edges.push_back(edge->second);
+  }
+  std::sort(edges.begin(), edges.end(), [](const Edge& a, const Edge& b) {
+    return std::tie(a.to, a.from, a.publication_id) < std::tie(b.to, b.from, b.publication_id);
+  });
+  return edges;
+}
+
+Result<std::vector<Edge>> Stream::StepEdges(uint64_t lowest, uint64_t highest) {
+  std::vector<Edge> edges;
+  for (uint64_t version = lowest + 1; version <= highest; ++version) {
+    XORBIT_ASSIGN_OR_RETURN(const std::optional<VersionRecord> record, Record(version));
+    if (!record || !record->committed() || *record->parent < lowest) continue;
+    Result<Edge> edge = StepEdge(version);
+    if (edge.ok()) {
+      edges.push_back(std::move(edge).value());
+    } else if (edge.status().code() != Code::kNotFound) {
+      return edge.status();
+    }
+  }
+  return edges;
+}
+
+Result<std::vector<Edge>> Stream::Edges(uint64_t lowest, uint64_t highest) {
+  XORBIT_ASSIGN_OR_RETURN(const uint64_t newest, Newest());
+  highest = std::min(highest, newest);
+  if (lowest >= highest) return std::vector<Edge>();
+  const std::string& id = state_->info.stream_id;
+  std::vector<ObjectInfo> objects;
+  const bool one_by_one = highest - lowest <= kMaxListings;
+  for (uint64_t version = lowest + 1; version <= (one_by_one ? highest : lowest + 1); ++version) {
+    auto listed = state_->store.List(one_by_one ? VersionFolder(id, version) : id + "/v");
+    if (!listed.ok() && listed.status().code() == Code::kUnsupported) return StepEdges(lowest, highest);
+    if (!listed.ok()) return listed.status();
+    std::move(listed->begin(), listed->end(), std::back_inserter(objects));
+  }
+  return ListEdges(objects, lowest, highest);
+}
+
+Result<Edge> Stream::StepEdge(uint64_t version) {
+  XORBIT_ASSIGN_OR_RETURN(const VersionRecord record, CommittedRecord(version));
+  if (!record.parent) return NotFoundError("version 0 has no parent");
+  const PublicationPlace place{*record.parent, version, record.publication_id};
+  XORBIT_ASSIGN_OR_RETURN(const bool dead, IsDead(place));
+  if (dead) return NotFoundError("the delta that decided version " + std::to_string(version) + " was removed");
+  {
+    const std::lock_guard lock(state_->mutex);
+    const auto edge = state_->edges.find(place);
+    if (edge != state_->edges.end()) return edge->second;
+  }
+  XORBIT_RETURN_IF_ERROR(ReadManifest({place.base_version, version, place.publication_id, 0, ""}).status());
+  const std::lock_guard lock(state_->mutex);
+  return state_->edges.at(place);
+}
+
+// The common case, one step, takes no listing. Otherwise the versions between the two are looked at, and below them as far as a
+// trainer that had gone back to an older version continued from there.
+Result<std::vector<Hop>> Stream::Route(uint64_t from, uint64_t to) {
+  XORBIT_ASSIGN_OR_RETURN(const VersionRecord source, CommittedRecord(from));
+  XORBIT_ASSIGN_OR_RETURN(const VersionRecord target, CommittedRecord(to));
+  if (from == to) return std::vector<Hop>();
+  if (target.parent == from || source.parent == to) {
+    Result<Edge> step = StepEdge(std::max(from, to));
+    if (step.ok()) return std::vector<Hop>{{std::move(step).value(), from > to}};
+    if (step.status().code() != Code::kNotFound) return step.status();
+  }
+  uint64_t lowest = std::min(from, to);
+  const uint64_t highest = std::max(from, to);
+  for (uint64_t version = highest; version > lowest; --version) {
+    XORBIT_ASSIGN_OR_RETURN(const std::optional<VersionRecord> record, Record(version));
+    if (record && record->parent) lowest = std::min(lowest, *record->parent);
+  }
+  lowest = lowest / kRouteAlignment * kRouteAlignment;
+  XORBIT_ASSIGN_OR_RETURN(const std::vector<Edge> near, Edges(lowest, highest + kRouteAlignment));
+  const uint32_t limit = ObjectLimit(highest - std::min(from, to));
+  if (auto route = CheapestRoute(near, from, to, limit)) return std::move(*route);
+  if (auto route = CheapestRoute(near, from, to)) return std::move(*route);
+  XORBIT_ASSIGN_OR_RETURN(const std::vector<Edge> all, Edges(0, kMaxVersion));
+  if (auto route = CheapestRoute(all, from, to, limit)) return std::move(*route);
+  if (auto route = CheapestRoute(all, from, to)) return std::move(*route);
+  return NotFoundError("no way leads from version " + std::to_string(from) + " to version " + std::to_string(to) +
+                       " any more: start from an anchor or the base checkpoint");
+}
+
+}  // namespace xorbit

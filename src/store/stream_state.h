@@ -1,0 +1,31 @@
+// What a Stream remembers: objects never change, so whatever was read and verified once holds for good. For stream*.cc only.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <set>
+
+#include "store/stream.h"
+
+namespace xorbit {
+
+struct Stream::State {
+  ObjectStore& store;
+  StreamInfo info;
+  Layout layout;
+
+  std::mutex mutex;  // guards what follows; never held while the store is asked
+  std::map<uint64_t, VersionRecord> records;
+  uint64_t decided_through = 0;                                   // versions up to this one are decided
+  std::set<PublicationPlace> dead;                                // listed in tombstones
+  std::set<uint64_t> dead_anchors;                                // listed in tombstones
+  uint64_t tombstones_read = 0;                                   // number of the last list read
+  std::map<PublicationPlace, bool> fits;                          // manifests judged against their versions: true if they fit
+  std::map<PublicationPlace, Edge> edges;                         // those that fit
+  std::map<PublicationPlace, std::vector<ManifestOwner>> owners;  // of those
+  std::set<Sha256Digest> proven_coverage;                         // PartsDigests of all owners in order, hashed together
+
+  State(ObjectStore& s, StreamInfo i, Layout l) : store(s), info(std::move(i)), layout(std::move(l)) {}
+};
+
+}  // namespace xorbit

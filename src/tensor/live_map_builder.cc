@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 #include <queue>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -41,7 +42,7 @@ class LiveMapBuilder {
     map_.layout_digest_ = layout_.digest();
     XORBIT_RETURN_IF_ERROR(CheckSizes());
     XORBIT_RETURN_IF_ERROR(TakeGroups());
-    map_.regions_ = std::move(spec_.regions);
+    XORBIT_RETURN_IF_ERROR(TakeRegions());
     XORBIT_RETURN_IF_ERROR(TakeClasses());
     XORBIT_RETURN_IF_ERROR(TakePieces());
     XORBIT_RETURN_IF_ERROR(TakeShadows());
@@ -72,6 +73,18 @@ class LiveMapBuilder {
       return CorruptError("the live map declares a presence group absent that the layout does not have");
     }
     return {};
+  }
+
+  // The engine's memory is found by name.
+  Status TakeRegions() {
+    map_.regions_ = std::move(spec_.regions);
+    std::vector<std::string_view> names;
+    names.reserve(map_.regions_.size());
+    for (const LiveRegion& region : map_.regions_) names.emplace_back(region.name);
+    std::sort(names.begin(), names.end());
+    const auto twice = std::adjacent_find(names.begin(), names.end());
+    if (twice == names.end()) return {};
+    return CorruptError("the live map has two regions " + Quoted(*twice));
   }
 
   // A class without a piece is checked all the same; its number is all there is to name.

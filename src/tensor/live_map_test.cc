@@ -82,6 +82,9 @@ TEST_F(LiveMapRules, RefusesWhatDoesNotFit) {
   spec_.pieces[0].region_index = 2;
   ExpectRefused(Code::kCorrupt, "tensor 'a' has a piece in a region that is not there");
   spec_ = good;
+  spec_.regions[1].name = "columns";
+  ExpectRefused(Code::kCorrupt, "the live map has two regions 'columns'");
+  spec_ = good;
   spec_.pieces[0].origin = 5;
   ExpectRefused(Code::kCorrupt, "tensor 'a' has a piece that reaches past its end");
   spec_.pieces[0].origin = UINT64_MAX;

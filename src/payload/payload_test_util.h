@@ -72,12 +72,6 @@ inline Payload MadeUpPayload(const Layout& layout, const std::vector<SegmentMap>
   return std::move(payload).value();
 }
 
-inline Buffer FileBytesOf(const Payload& payload) {
-  Buffer bytes = payload.head;
-  for (const Buffer& piece : payload.body) AppendBytes(bytes, piece);
-  return bytes;
-}
-
 // A delta of made-up payloads, split by columns.
 struct MadeUpDelta {
   Layout layout;

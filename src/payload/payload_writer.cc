@@ -92,6 +92,14 @@ void AppendSection(Buffer& out, ConstBytes section) {
 
 }  // namespace
 
+Buffer FileBytesOf(const Payload& payload) {
+  Buffer bytes;
+  bytes.reserve(payload.byte_count);
+  AppendBytes(bytes, payload.head);
+  for (const Buffer& piece : payload.body) AppendBytes(bytes, piece);
+  return bytes;
+}
+
 Result<Payload> WritePayload(const Layout& layout, const PayloadInfo& info, const std::vector<SegmentMap>& maps,
                              std::vector<EncodedSegment> segments, int threads) {
   XORBIT_RETURN_IF_ERROR(CheckSegments(maps, segments));

@@ -31,6 +31,9 @@ struct Payload {
   Sha256Digest sha256{};
 };
 
+// The file's bytes in one piece. Copies all of them: for tests and measurements, where there is no file.
+Buffer FileBytesOf(const Payload& payload);
+
 // Puts segments into a payload. maps[i] is the map, made for `layout`, that segments[i] was encoded with; they ascend by group,
 // then unit. Takes the bodies, copies nothing large. Segments without changes are kept: their parts are what proves coverage.
 // Chunks are hashed on `threads` threads; the result does not depend on them. kUsage if only some of the segments with changes

@@ -1,0 +1,184 @@
+// Ranks that know each other only through the store must publish, between them, exactly what the trainer's weights became; and
+// nothing but a decision for their own publication may move what they compare with.
+#include "publish/rank_publisher.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "backend/cpu/cpu_backend.h"
+#include "base/temporary_folder.h"
+#include "base/testing/seed.h"
+#include "publish/decide.h"
+#include "publish/testing/trainer.h"
+#include "store/fetch.h"
+#include "transport/folder_store.h"
+
+namespace xorbit {
+namespace {
+
+using testing::HasSubstr;
+
+class RankPublisherTest : public testing::Test {
+ protected:
+  RankPublisherTest() : store_(OpenFolderStore(PosixFileOps(), folder_.path()).value()) {
+    SCOPED_TRACE("seed " + std::to_string(seed_));
+  }
+
+  Stream Begin(const TestTrainer& trainer, const std::string& id) {
+    return Stream::Create(*store_, trainer.stream(id), trainer.layout()).value();
+  }
+
+  std::vector<RankPublisher> Ranks(Stream& stream, const TestTrainer& trainer) {
+    std::vector<RankPublisher> ranks;
+    for (RankPlan& plan : trainer.plans()) {
+      ranks.push_back(RankPublisher::Make(stream, *backend_, std::move(plan), trainer.served(), {}));
+    }
+    return ranks;
+  }
+
+  // All ranks contribute; the first one decides.
+  Result<VersionRecord> Publish(Stream& stream, std::vector<RankPublisher>& ranks, const TestTrainer& trainer,
+                                const PublicationPlace& place) {
+    for (uint32_t rank = 0; rank < ranks.size(); ++rank) {
+      const std::vector<Buffer> held = trainer.Held(rank);
+      XORBIT_RETURN_IF_ERROR(ranks[rank].Contribute(place, ViewsOf(held)));
+    }
+    return SealAndDecide(stream, place, {.deadline = std::chrono::milliseconds(0)});
+  }
+
+  // What a reader makes of a version: the delta from its parent, applied to `tensors`.
+  void Follow(Stream& stream, uint64_t version, RandomTensors* tensors) {
+    const Delta delta = FetchDelta(stream, stream.StepEdge(version).value(), {}).value();
+    const std::vector<MutableBytes> bytes = tensors->mutable_bytes();
+    for (const PayloadView& payload : delta.payloads) {
+      for (const PayloadSegment& segment : payload.segments) {
+        const auto decoder = backend_->Open(payload, segment).value();
+        DecodedRecord record;
+        for (uint64_t i = 0; i < decoder->record_count(); ++i) {
+          ASSERT_TRUE(decoder->Decode(i, &record).ok());
+          for (uint64_t c = 0; c < record.count; ++c) {
+            const xorbit::Run run = RunAt(segment.map, decoder->info(i).first + record.offsets[c]);
+            for (uint64_t b = 0; b < segment.map.unit_bytes(); ++b) {
+              bytes[run.tensor_index][run.tensor_element * segment.map.unit_bytes() + b] ^=
+                  record.xors[c * segment.map.unit_bytes() + b];
+            }
+          }
+        }
+      }
+    }
+  }
+
+  const uint64_t seed_ = TestSeed();
+  Random random_{seed_};
+  TemporaryFolder folder_;
+  std::unique_ptr<Backend> backend_ = MakeCpuBackend();
+  std::unique_ptr<ObjectStore> store_;
+};
+
+TEST_F(RankPublisherTest, VersionsAreWhatTheWeightsBecame) {
+  for (int round = 0; round < 5; ++round) {
+    TestTrainer trainer(random_, static_cast<uint32_t>(Between(random_, 1, 5)));
+    Stream stream = Begin(trainer, "run" + std::to_string(round));
+    std::vector<RankPublisher> ranks = Ranks(stream, trainer);
+    RandomTensors follower(random_, trainer.layout());
+    for (size_t i = 0; i < trainer.served().size(); ++i) {
+      std::ranges::copy(trainer.served()[i], follower.mutable_bytes()[i].begin());
+    }
+    for (uint64_t version = 1; version <= 4; ++version) {
+      trainer.Step(random_, version == 3 ? 0 : Between(random_, 1, 200));  // the third update changes nothing
+      const auto decided = Publish(stream, ranks, trainer, {version - 1, version, "try"});
+      ASSERT_TRUE(decided.ok()) << decided.status().message();
+      ASSERT_TRUE(decided->committed());
+      EXPECT_EQ(decided->target, trainer.digest());
+      for (RankPublisher& rank : ranks) ASSERT_TRUE(rank.Settle(*decided).value());
+      Follow(stream, version, &follower);
+      for (size_t i = 0; i < trainer.weights().size(); ++i) {
+        ASSERT_TRUE(std::ranges::equal(follower.bytes()[i], trainer.weights()[i])) << "tensor " << i;
+      }
+    }
+    EXPECT_EQ(stream.Newest().value(), 4U);
+  }
+}
+
+TEST_F(RankPublisherTest, ALostPublicationLeavesTheBaselineWhereItWas) {
+  TestTrainer trainer(random_, 3);
+  Stream stream = Begin(trainer, "run");
+  std::vector<RankPublisher> ranks = Ranks(stream, trainer);
+  trainer.Step(random_, 100);
+  for (uint32_t rank = 0; rank < 3; ++rank) {
+    const std::vector<Buffer> held = trainer.Held(rank);
+    ASSERT_TRUE(ranks[rank].Contribute({0, 1, "late"}, ViewsOf(held)).ok());
+  }
+  // Somebody gave version 1 up before the ranks could seal it.
+  ASSERT_TRUE(stream.Decide(AbortRecord(1)).ok());
+  const VersionRecord decided = SealAndDecide(stream, {0, 1, "late"}, {}).value();
+  EXPECT_FALSE(decided.committed());
+  for (RankPublisher& rank : ranks) {
+    EXPECT_FALSE(rank.Settle(decided).value());
+    EXPECT_EQ(rank.version(), 0U);
+  }
+  // The next free number takes the same weights, from the same base.
+  const VersionRecord again = Publish(stream, ranks, trainer, {0, 2, "again"}).value();
+  ASSERT_TRUE(again.committed());
+  for (RankPublisher& rank : ranks) EXPECT_TRUE(rank.Settle(again).value());
+  EXPECT_EQ(again.target, trainer.digest());
+}
+
+TEST_F(RankPublisherTest, RanksThatHaveDriftedApartAreRefused) {
+  // Two ranks hold the same tensor.
+  TensorSpec tensor;
+  tensor.name = "embedding.weight";
+  tensor.dtype = Dtype::kBF16;
+  tensor.shape = {16};
+  const Layout layout = Layout::Make({tensor}).value();
+  const std::vector<std::vector<Part>> declared = {{WholeTensor(layout, 0)}, {WholeTensor(layout, 0)}};
+  const Buffer served(32, 7);
+  const std::vector<ConstBytes> tensors = {served};
+  StreamInfo info;
+  info.stream_id = "run";
+  info.base = OracleDigest(layout, tensors);
+  info.layout_digest = layout.digest();
+  Stream stream = Stream::Create(*store_, info, layout).value();
+  Buffer first = served;
+  first[3] = 8;
+  Buffer second = first;
+  second[3] = 9;
+  const std::vector<Buffer> weights = {first, second};
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    RankPublisher publisher =
+        RankPublisher::Make(stream, *backend_, PlanOwnership(layout, declared).value()[rank], tensors, {});
+    const std::vector<ConstBytes> held = {weights[rank]};
+    ASSERT_TRUE(publisher.Contribute({0, 1, "try"}, held).ok());
+  }
+  const auto decided = SealAndDecide(stream, {0, 1, "try"}, {});
+  EXPECT_EQ(decided.status().code(), Code::kRefused);
+  EXPECT_EQ(stream.Record(1).value(), std::nullopt);
+}
+
+TEST_F(RankPublisherTest, MissingRanksAreNamedAtTheDeadline) {
+  TestTrainer trainer(random_, 3);
+  Stream stream = Begin(trainer, "run");
+  std::vector<RankPublisher> ranks = Ranks(stream, trainer);
+  const std::vector<Buffer> held = trainer.Held(0);
+  ASSERT_TRUE(ranks[0].Contribute({0, 1, "try"}, ViewsOf(held)).ok());
+  const auto late = SealAndDecide(stream, {0, 1, "try"}, {.deadline = std::chrono::milliseconds(5)});
+  EXPECT_EQ(late.status().code(), Code::kRefused);
+  EXPECT_THAT(late.status().message(), HasSubstr("could not be sealed in time"));
+  EXPECT_EQ(stream.Record(1).value(), std::nullopt);
+  const auto aborted =
+      SealAndDecide(stream, {0, 1, "try"}, {.deadline = std::chrono::milliseconds(5), .abort_at_deadline = true});
+  EXPECT_FALSE(aborted.value().committed());
+}
+
+TEST_F(RankPublisherTest, WrongMemoryAndWrongBasesAreUsageErrors) {
+  TestTrainer trainer(random_, 1);
+  Stream stream = Begin(trainer, "run");
+  std::vector<RankPublisher> ranks = Ranks(stream, trainer);
+  const std::vector<Buffer> held = trainer.Held(0);
+  EXPECT_EQ(ranks[0].Contribute({0, 1, "try"}, {}).code(), Code::kUsage);
+  EXPECT_THAT(ranks[0].Contribute({1, 2, "try"}, ViewsOf(held)).message(), HasSubstr("stands at version 0"));
+  EXPECT_EQ(ranks[0].Settle(AbortRecord(1)).status().code(), Code::kUsage);
+}
+
+}  // namespace
+}  // namespace xorbit

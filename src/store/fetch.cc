@@ -1,0 +1,45 @@
+#include "store/fetch.h"
+
+#include <string>
+
+#include "base/parallel.h"
+#include "base/text.h"
+
+namespace xorbit {
+
+Result<Delta> FetchDelta(Stream& stream, const Edge& edge, const FetchOptions& options) {
+  const std::string& stream_id = stream.info().stream_id;
+  XORBIT_ASSIGN_OR_RETURN(Manifest manifest, stream.ReadManifest(edge));
+  uint64_t total_bytes = 0;
+  for (const ManifestOwner& owner : manifest.owners) {
+    // Compared one by one, so that the sum cannot wrap.
+    if (owner.byte_count > options.memory_limit_bytes - total_bytes) {
+      return RefusedError(edge.manifest_key + ": its payloads take more than the " +
+                          std::to_string(options.memory_limit_bytes) + " bytes that may be staged");
+    }
+    total_bytes += owner.byte_count;
+  }
+  std::vector<Buffer> buffers(manifest.owners.size());
+  XORBIT_RETURN_IF_ERROR(ParallelFor(options.threads, buffers.size(), [&](uint64_t i) -> Status {
+    const ManifestOwner& owner = manifest.owners[i];
+    const std::string key = PayloadKey(stream_id, PlaceOf(edge), owner);
+    // A manifest may say any length; memory is taken for what is there.
+    XORBIT_ASSIGN_OR_RETURN(const ObjectInfo object, stream.store().Stat(key));
+    if (object.byte_count != owner.byte_count) {
+      return CorruptError(key + ": has " + std::to_string(object.byte_count) + " bytes, but the manifest says " +
+                          std::to_string(owner.byte_count));
+    }
+    buffers[i].resize(owner.byte_count);
+    return stream.store().ReadInto(key, 0, buffers[i]);
+  }));
+  std::vector<PayloadBytes> files;
+  for (Buffer& buffer : buffers) files.emplace_back(std::move(buffer));
+  const uint64_t manifest_bytes = edge.byte_count - std::min(edge.byte_count, total_bytes);
+  XORBIT_ASSIGN_OR_RETURN(
+      Delta delta, OpenDelta(fs::path(edge.manifest_key).parent_path(), std::move(manifest), stream.layout(), std::move(files),
+                             OpenOptions{options.threads, /*verify_hashes=*/true}));
+  delta.total_file_bytes += manifest_bytes;
+  return delta;
+}
+
+}  // namespace xorbit

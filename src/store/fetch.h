@@ -1,0 +1,18 @@
+// From an edge to a delta in memory: every byte fetched into memory of our own and verified before anybody looks at it.
+#pragma once
+
+#include "payload/delta.h"
+#include "store/stream.h"
+
+namespace xorbit {
+
+struct FetchOptions {
+  int threads = 1;                           // payloads fetched and hashed at once
+  uint64_t memory_limit_bytes = UINT64_MAX;  // for one delta's payloads
+};
+
+// The whole delta of an edge, checked as by OpenDelta, its manifest against the records of both its versions. kNotFound if it
+// was removed meanwhile: plan again. kRefused if it takes more than the limit. Thread-safe.
+Result<Delta> FetchDelta(Stream& stream, const Edge& edge, const FetchOptions& options);
+
+}  // namespace xorbit

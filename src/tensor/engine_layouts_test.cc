@@ -184,6 +184,60 @@ TEST(EngineLayouts, MoveAndCopyExperts) {
   EXPECT_FALSE(maps[1].pieces_of(0)[1].counted);
 }
 
+// The rules of docs/design/live-map.md, over a small model of one dense and one expert layer.
+TEST(EngineLayouts, PlanTheModelOfTheDesignPage) {
+  std::vector<TensorSpec> tensors = {Tensor("model.embed_tokens.weight", Dtype::kBF16, {250, 64}),
+                                     Tensor("model.norm.weight", Dtype::kBF16, {64}),
+                                     Tensor("lm_head.weight", Dtype::kBF16, {250, 64})};
+  const auto add = [&](const std::string& name, Dtype dtype, std::vector<uint64_t> shape) {
+    tensors.push_back(Tensor("model.layers." + name, dtype, std::move(shape)));
+  };
+  add("0.self_attn.q_proj.weight", Dtype::kBF16, {128, 64});
+  add("0.self_attn.k_proj.weight", Dtype::kBF16, {32, 64});
+  add("0.self_attn.v_proj.weight", Dtype::kBF16, {32, 64});
+  add("0.self_attn.o_proj.weight", Dtype::kBF16, {64, 128});
+  add("0.mlp.gate_proj.weight", Dtype::kBF16, {96, 64});
+  add("0.mlp.up_proj.weight", Dtype::kBF16, {96, 64});
+  add("0.mlp.down_proj.weight", Dtype::kBF16, {64, 96});
+  for (const std::string expert : {"0", "1", "2", "3"}) {
+    add("1.mlp.experts." + expert + ".gate_proj.weight_scale", Dtype::kF8E4M3, {128, 12});
+    add("1.mlp.experts." + expert + ".up_proj.weight_scale", Dtype::kF8E4M3, {128, 12});
+  }
+  const EngineRule rows{.pattern = {}, .slice = Slice::kRows};
+  const auto rule = [](EngineRule base, std::string pattern, std::string target, uint32_t slot, uint32_t heads) {
+    base.pattern = std::move(pattern);
+    base.target = std::move(target);
+    base.slot = slot;
+    base.heads = heads;
+    return base;
+  };
+  const EngineRule scales{.slice = Slice::kRows, .interleave_rows = 64, .expert_capture = 2, .swizzle = true};
+  EngineLayout engine;
+  engine.expert_count = 4;
+  engine.rules = {{.pattern = "**"},
+                  {.pattern = "*.embed_tokens.weight", .slice = Slice::kRows, .pad_to = 256},
+                  {.pattern = "lm_head.weight", .placement = Placement::kAlias, .target = "model.embed_tokens.weight"},
+                  rule(rows, "**.q_proj.weight", "$1.qkv_proj.weight", 0, 32),
+                  rule(rows, "**.k_proj.weight", "$1.qkv_proj.weight", 1, 8),
+                  rule(rows, "**.v_proj.weight", "$1.qkv_proj.weight", 2, 8),
+                  {.pattern = "**.o_proj.weight", .slice = Slice::kColumns},
+                  {.pattern = "**.down_proj.weight", .slice = Slice::kColumns},
+                  rule(rows, "**.gate_proj.weight", "$1.gate_up_proj.weight", 0, 0),
+                  rule(rows, "**.up_proj.weight", "$1.gate_up_proj.weight", 1, 0),
+                  rule(scales, "**.experts.*.up_proj.weight_scale", "$1.experts.w13_weight_scale", 0, 0),
+                  rule(scales, "**.experts.*.gate_proj.weight_scale", "$1.experts.w13_weight_scale", 1, 0)};
+  const auto maps = PlanCohort(MakeLayout(tensors), engine, {.world_size = 4, .tp_size = 4, .ep_size = 4});
+  ASSERT_EQ(maps.size(), 4U);
+  std::vector<std::string> regions;
+  for (const LiveRegion& region : maps[3].regions()) regions.push_back(region.name + " " + std::to_string(region.byte_count));
+  EXPECT_EQ(regions, (std::vector<std::string>{"model.embed_tokens.weight 8192", "model.layers.0.mlp.down_proj.weight 3072",
+                                               "model.layers.0.mlp.gate_up_proj.weight 6144",
+                                               "model.layers.0.self_attn.o_proj.weight 4096",
+                                               "model.layers.0.self_attn.qkv_proj.weight 6144",
+                                               "model.layers.1.mlp.experts.w13_weight_scale 3072", "model.norm.weight 128"}));
+  EXPECT_EQ(maps[3].pieces().size(), 11U);  // one a tensor: 9 outside the experts, and an expert's two
+}
+
 TEST(EngineLayouts, NameWhatTheyRefuse) {
   const Layout layout =
       MakeLayout({Tensor("a", Dtype::kBF16, {4, 2}), Tensor("b", Dtype::kBF16, {4, 3}), Tensor("c", Dtype::kF4, {2, 3, 2}),

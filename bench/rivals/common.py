@@ -222,6 +222,42 @@ def report(name: str, method: str, rounds: Sequence[Measurement]) -> str:
     )
 
 
+def file_pairs(old: pathlib.Path, new: pathlib.Path) -> list[tuple[pathlib.Path, pathlib.Path]]:
+    """Old and new files by name; the single file of both if they are files."""
+    if new.is_file():
+        return [(old, new)]
+    return [(old / path.name, path) for path in checkpoint_files(new)]
+
+
+# Of three paths, what the command reads and then what it writes: the old file, the new file or patch, the patch or result.
+Command = Callable[[pathlib.Path, pathlib.Path, pathlib.Path], Sequence[str]]
+
+
+def patch_tool_round(suffix: str, encode: Command, decode: Command) -> Round:
+    """A round of a command-line tool that makes a patch of two files and rebuilds NEW from OLD and the patch."""
+
+    def one_round(old: pathlib.Path, new: pathlib.Path, work: pathlib.Path) -> Measurement:
+        peaks: list[int] = []
+        (work / "patches").mkdir()
+        result = work / ("result" + new.suffix)
+        if new.is_dir():
+            result.mkdir()
+        encodes, decodes, patches, outputs = [], [], [], []
+        for old_path, new_path in file_pairs(old, new):
+            patch = work / "patches" / (new_path.name + suffix)
+            output = result / new_path.name if new.is_dir() else result
+            encodes.append(encode(old_path, new_path, patch))
+            decodes.append(decode(old_path, patch, output))
+            patches.append(patch)
+            outputs.append(output)
+        encode_seconds = timed_commands(encodes, patches, peaks)
+        apply_seconds = timed_commands(decodes, outputs, peaks)
+        size = folder_bytes(work / "patches")
+        return Measurement(size, encode_seconds, apply_seconds, state_digest(result), max(peaks))
+
+    return one_round
+
+
 def argument_parser(description: str | None) -> argparse.ArgumentParser:
     """OLD NEW --work --repeat, which every rival takes."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -3,24 +3,19 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <string>
+
+#include "base/temporary_folder.h"
 
 namespace xorbit {
 namespace {
 
 class StagedFolderTest : public testing::Test {
  protected:
-  StagedFolderTest() : root_(fs::path(testing::TempDir()) / ("staged-" + std::to_string(::getpid()))) {
-    fs::remove_all(root_);
-    fs::create_directories(root_);
-  }
-  ~StagedFolderTest() override { fs::remove_all(root_); }
+  size_t EntryCount() const { return static_cast<size_t>(std::distance(fs::directory_iterator(root_.path()), {})); }
 
-  size_t EntryCount() const { return static_cast<size_t>(std::distance(fs::directory_iterator(root_), {})); }
-
-  fs::path root_;
+  TemporaryFolder root_;
 };
 
 TEST_F(StagedFolderTest, AppearsWithItsFilesOnPublish) {

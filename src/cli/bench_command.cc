@@ -50,13 +50,6 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// The payload as one file's bytes, aligned as a mapped file would be.
-Buffer FileBytes(const Payload& payload) {
-  Buffer bytes = payload.head;
-  for (const Buffer& piece : payload.body) AppendBytes(bytes, piece);
-  return bytes;
-}
-
 struct PayloadFile {
   std::vector<SegmentMap> maps;
   Buffer bytes;
@@ -73,7 +66,7 @@ Result<PayloadFile> EncodeOnce(const Runtime& runtime, const Workload& workload,
                                   InTensors(owners.front(), workload.TensorsOf(workload.new_state)), codec, options));
   XORBIT_ASSIGN_OR_RETURN(const Payload payload, WritePayload(workload.layout, {codec, 0, 1}, owners.front(),
                                                               std::move(owner.segments), runtime.threads));
-  return PayloadFile{std::move(owners.front()), FileBytes(payload)};
+  return PayloadFile{std::move(owners.front()), FileBytesOf(payload)};
 }
 
 Result<Row> MeasureCodec(const Runtime& runtime, const Workload& workload, const Codec& codec, int rounds, Buffer* live) {

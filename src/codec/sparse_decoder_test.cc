@@ -112,23 +112,28 @@ TEST(SparseDecoder, RefusesDigestsInASegmentWithout) {
   EXPECT_FALSE(Decode(2, segment).has_value());
 }
 
-// A raw or dense tile may not hide a change that its record does not count, nor begin or end on an unchanged element.
-TEST(SparseDecoder, RefusesRawTilesThatDisagreeWithTheirRecord) {
+// Does a segment whose only record is this tile of bytes decode?
+bool TileDecodes(TileMode mode, Buffer body, uint32_t span, uint32_t count) {
   SegmentImage segment = Encode(1, {}, false);
   segment.record_count = 1;
-  const auto decodes = [&](Buffer body, uint32_t span, uint32_t count) {
-    segment.body = std::move(body);
-    segment.change_count = count;
-    segment.records.assign(sizeof(TileRecord), 0);
-    segment.set_record(0, TileRecord{.first = 5,
-                                     .offset = 0,
-                                     .before = 0,
-                                     .after = 0,
-                                     .span = span,
-                                     .count_minus_1 = static_cast<uint16_t>(count - 1),
-                                     .mode = static_cast<uint8_t>(TileMode::kRaw),
-                                     .table_set = 0});
-    return Decode(1, segment).has_value();
+  segment.body = std::move(body);
+  segment.change_count = count;
+  segment.records.assign(sizeof(TileRecord), 0);
+  segment.set_record(0, TileRecord{.first = 5,
+                                   .offset = 0,
+                                   .before = 0,
+                                   .after = 0,
+                                   .span = span,
+                                   .count_minus_1 = static_cast<uint16_t>(count - 1),
+                                   .mode = static_cast<uint8_t>(mode),
+                                   .table_set = 0});
+  return Decode(1, segment).has_value();
+}
+
+// A raw or dense tile may not hide a change that its record does not count, nor begin or end on an unchanged element.
+TEST(SparseDecoder, RefusesRawTilesThatDisagreeWithTheirRecord) {
+  const auto decodes = [](Buffer body, uint32_t span, uint32_t count) {
+    return TileDecodes(TileMode::kRaw, std::move(body), span, count);
   };
   EXPECT_TRUE(decodes({1, 0, 3, 0}, 2, 2));
   EXPECT_FALSE(decodes({1, 0, 3, 0}, 2, 3));
@@ -141,21 +146,8 @@ TEST(SparseDecoder, RefusesRawTilesThatDisagreeWithTheirRecord) {
 }
 
 TEST(SparseDecoder, RefusesPlainTilesThatDisagreeWithTheirRecord) {
-  SegmentImage segment = Encode(1, {}, false);
-  segment.record_count = 1;
-  const auto decodes = [&](Buffer body, uint32_t span, uint32_t count) {
-    segment.body = std::move(body);
-    segment.change_count = count;
-    segment.records.assign(sizeof(TileRecord), 0);
-    segment.set_record(0, TileRecord{.first = 5,
-                                     .offset = 0,
-                                     .before = 0,
-                                     .after = 0,
-                                     .span = span,
-                                     .count_minus_1 = static_cast<uint16_t>(count - 1),
-                                     .mode = static_cast<uint8_t>(TileMode::kPlain),
-                                     .table_set = 0});
-    return Decode(1, segment).has_value();
+  const auto decodes = [](Buffer body, uint32_t span, uint32_t count) {
+    return TileDecodes(TileMode::kPlain, std::move(body), span, count);
   };
   EXPECT_TRUE(decodes({1, 9, 3, 0}, 10, 2));
   EXPECT_FALSE(decodes({1, 9, 3, 0}, 11, 2));                                                     // ends early

@@ -3,31 +3,15 @@
 #include "journey/journey.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <fstream>
 
 #include "backend/cpu/cpu_backend.h"
+#include "base/temporary_folder.h"
 #include "tensor/random_model.h"
 
 namespace xorbit {
 namespace {
-
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (fs::temp_directory_path() / "xorbit-journey-XXXXXX").string();
-    EXPECT_NE(::mkdtemp(name.data()), nullptr);
-    path_ = name;
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  ~TemporaryFolder() { fs::remove_all(path_); }
-  fs::path operator/(const std::string& name) const { return path_ / name; }
-
- private:
-  fs::path path_;
-};
 
 void WriteFile(const fs::path& path, ConstBytes bytes) { ASSERT_TRUE(WriteWholeFile(PosixFileOps(), path, bytes).ok()); }
 

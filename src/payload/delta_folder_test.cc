@@ -2,13 +2,14 @@
 #include "payload/delta_folder.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
 #include <functional>
 
+#include "base/temporary_folder.h"
 #include "base/testing/forwarding_file_ops.h"
+#include "base/text.h"
 #include "payload/payload_test_util.h"
 
 namespace xorbit {
@@ -17,16 +18,8 @@ namespace {
 using namespace testing_payload;  // NOLINT(google-build-using-namespace): helpers made for these tests
 using ::testing::HasSubstr;
 
-// A folder of its own for each test.
 class DeltaFolder : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "xorbit-delta-folder-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    place_ = pattern;
-  }
-  void TearDown() override { fs::remove_all(place_); }
-
   Status Write(const MadeUpDelta& delta, const fs::path& folder, FileOps& ops = PosixFileOps()) {
     return WriteDeltaFolder(ops, folder, delta.layout, delta.manifest, delta.payloads);
   }
@@ -43,7 +36,7 @@ class DeltaFolder : public ::testing::Test {
     return delta.ok() ? "" : delta.status().message();
   }
 
-  fs::path place_;
+  TemporaryFolder place_;
 };
 
 Buffer ReadAll(const fs::path& path) {
@@ -79,14 +72,14 @@ TEST_F(DeltaFolder, RoundTrips) {
     EXPECT_EQ(opened->total_file_bytes,
               WriteManifest(delta.manifest).size() + delta.payloads[0].byte_count + delta.payloads[1].byte_count);
   }
-  EXPECT_EQ(NamesIn(place_), (std::vector<std::string>{"with", "without"}));
+  EXPECT_EQ(NamesIn(place_.path()), (std::vector<std::string>{"with", "without"}));
 }
 
 TEST_F(DeltaFolder, AcceptsTrailingSlashAndRelativeNames) {
-  ASSERT_TRUE(Write(MakeDelta(1), place_.string() + "/delta/").ok());
+  ASSERT_TRUE(Write(MakeDelta(1), place_.path().string() + "/delta/").ok());
   EXPECT_EQ(OpenError(place_ / "delta"), "");
   const fs::path before = fs::current_path();
-  fs::current_path(place_);
+  fs::current_path(place_.path());
   const Status status = Write(MakeDelta(1), "here");
   fs::current_path(before);
   EXPECT_TRUE(status.ok()) << status.message();
@@ -102,7 +95,7 @@ TEST_F(DeltaFolder, IsNeverWrittenOverAnything) {
   for (const std::string name : {"folder", "file", "link"}) {
     EXPECT_EQ(Write(MakeDelta(1), place_ / name).code(), Code::kExists) << name;
   }
-  EXPECT_EQ(NamesIn(place_), (std::vector<std::string>{"file", "folder", "link"}));
+  EXPECT_EQ(NamesIn(place_.path()), (std::vector<std::string>{"file", "folder", "link"}));
   EXPECT_TRUE(fs::is_empty(place_ / "folder"));
   EXPECT_EQ(Write(MakeDelta(1), place_ / "absent" / "delta").code(), Code::kNotFound);
 }
@@ -167,7 +160,7 @@ TEST_F(DeltaFolder, IsWrittenWholeOrNotAtAll) {
     const Status status = Write(delta, place_ / "delta", ops);
     EXPECT_EQ(status.code(), Code::kIo) << fail_at;
     if (fail_at + 1 < calls.size()) {
-      EXPECT_EQ(NamesIn(place_), std::vector<std::string>()) << calls[fail_at] << " " << fail_at;
+      EXPECT_EQ(NamesIn(place_.path()), std::vector<std::string>()) << calls[fail_at] << " " << fail_at;
     } else {
       EXPECT_EQ(OpenError(place_ / "delta"), "");  // only the parent's fsync failed
     }
@@ -203,7 +196,7 @@ TEST_F(DeltaFolder, EveryFlippedByteIsRefused) {
         EXPECT_EQ(opened->layout.digest(), delta.layout.digest());
         EXPECT_EQ(opened->manifest.target - opened->manifest.base, delta.manifest.target - delta.manifest.base);
       } else {
-        EXPECT_THAT(opened.status().message(), HasSubstr(place_.string()));
+        EXPECT_THAT(opened.status().message(), HasSubstr(place_.path().string()));
         EXPECT_EQ(opened.status().message().find('\n'), std::string::npos);
       }
       WriteByte(file, i, good[i]);

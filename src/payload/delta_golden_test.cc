@@ -5,12 +5,13 @@
 // After a deliberate change of the format (before its first release only):
 //   XORBIT_WRITE_GOLDEN=1 build/dev/src/payload/payload_test --gtest_filter='DeltaGolden.*'
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <fstream>
 #include <functional>
 
+#include "base/temporary_folder.h"
+#include "base/text.h"
 #include "change/list_source.h"
 #include "payload/delta_folder.h"
 #include "payload/payload_format.h"
@@ -203,9 +204,6 @@ std::string OpenErrorOf(const fs::path& folder) {
 class DeltaGolden : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "xorbit-golden-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    made_ = pattern;
     const MadeUpDelta good = GoldenDelta(*PlanOwners(SmallLayout(), 2, Split::kColumn));
     Write(good, "good");
     for (const BrokenDelta& broken : BrokenDeltas()) {
@@ -218,21 +216,20 @@ class DeltaGolden : public ::testing::Test {
     if (std::getenv("XORBIT_WRITE_GOLDEN") != nullptr) {
       fs::remove_all(kGolden);
       fs::create_directories(kGolden.parent_path());
-      fs::copy(made_, kGolden, fs::copy_options::recursive);
+      fs::copy(made_.path(), kGolden, fs::copy_options::recursive);
     }
   }
-  void TearDown() override { fs::remove_all(made_); }
 
   void Write(const MadeUpDelta& delta, const std::string& name) {
     const Status status = WriteDeltaFolder(PosixFileOps(), made_ / name, delta.layout, delta.manifest, delta.payloads);
     ASSERT_TRUE(status.ok()) << status.message();
   }
 
-  fs::path made_;
+  TemporaryFolder made_;
 };
 
 TEST_F(DeltaGolden, AreMadeTheSameByteForByte) {
-  const auto made = FilesOf(made_);
+  const auto made = FilesOf(made_.path());
   const auto golden = FilesOf(kGolden);
   ASSERT_EQ(made.size(), golden.size());
   for (size_t i = 0; i < made.size(); ++i) {

@@ -11,9 +11,7 @@ namespace xorbit {
 namespace {
 
 using ::testing::HasSubstr;
-using testing_payload::MakeLayout;
 using testing_payload::SmallLayout;
-using testing_payload::Tensor;
 
 Buffer Varints(std::initializer_list<uint64_t> values) {
   Buffer bytes;

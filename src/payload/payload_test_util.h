@@ -11,24 +11,9 @@
 #include "payload/manifest.h"
 #include "payload/payload_writer.h"
 #include "tensor/ownership.h"
+#include "tensor/tensor_test_util.h"
 
 namespace xorbit::testing_payload {
-
-inline TensorSpec Tensor(std::string name, Dtype dtype, std::vector<uint64_t> shape, uint32_t group = 0, bool frozen = false) {
-  TensorSpec tensor;
-  tensor.name = std::move(name);
-  tensor.dtype = dtype;
-  tensor.shape = std::move(shape);
-  tensor.group = group;
-  tensor.frozen = frozen;
-  return tensor;
-}
-
-inline Layout MakeLayout(std::vector<TensorSpec> tensors, std::vector<std::string> groups = {"model"}) {
-  auto layout = Layout::Make(std::move(tensors), std::move(groups));
-  EXPECT_TRUE(layout.ok()) << layout.status().message();
-  return std::move(layout).value();
-}
 
 // Two presence groups, three units, an empty and a frozen tensor.
 inline Layout SmallLayout() {

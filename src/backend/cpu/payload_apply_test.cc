@@ -9,12 +9,6 @@
 namespace xorbit {
 namespace {
 
-Buffer FileBytes(const Payload& payload) {
-  Buffer bytes = payload.head;
-  for (const Buffer& piece : payload.body) AppendBytes(bytes, piece);
-  return bytes;
-}
-
 // A random update, cut over some owners and encoded with some codec.
 struct Update {
   Layout layout;
@@ -45,7 +39,7 @@ Update MakeUpdate(uint64_t seed, const Backend& backend, CodecId codec) {
     const Payload payload =
         WritePayload(update.layout, {codec, i, owner_count}, owners[i], std::move(encoded->segments), 1).value();
     change += payload.change;
-    update.payloads.push_back(FileBytes(payload));
+    update.payloads.push_back(FileBytesOf(payload));
   }
   EXPECT_EQ(base, OracleDigest(update.layout, update.before->bytes()));
   EXPECT_EQ(base + change, OracleDigest(update.layout, update.after->bytes()));

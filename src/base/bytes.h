@@ -1,6 +1,7 @@
 // Spans of bytes, and little-endian coding with bounds that are checked once, here.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -31,6 +32,9 @@ void StoreLe(uint8_t* target, T value) {
 }
 
 inline ConstBytes AsBytes(std::string_view text) { return {reinterpret_cast<const uint8_t*>(text.data()), text.size()}; }
+inline bool IsAllZero(ConstBytes bytes) {
+  return std::all_of(bytes.begin(), bytes.end(), [](uint8_t byte) { return byte == 0; });
+}
 inline std::string_view AsText(ConstBytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
 template <typename T>

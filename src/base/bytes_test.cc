@@ -8,6 +8,7 @@
 
 #include "base/sha256.h"
 #include "base/testing/seed.h"
+#include "base/text.h"
 
 namespace xorbit {
 namespace {

@@ -2,9 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <optional>
-#include <type_traits>
 
 namespace xorbit {
 
@@ -20,17 +18,9 @@ inline std::optional<uint64_t> CheckedMul(uint64_t a, uint64_t b) {
   return product;
 }
 
-// The value as a narrower unsigned type, or nothing if it does not fit.
-template <typename Narrow>
-std::optional<Narrow> CheckedNarrow(uint64_t value) {
-  static_assert(std::is_unsigned_v<Narrow>);
-  if (value > std::numeric_limits<Narrow>::max()) return std::nullopt;
-  return static_cast<Narrow>(value);
-}
+constexpr uint64_t DivideRoundUp(uint64_t a, uint64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
 // The next multiple of 8: sections of formats start there, so that their records can be read in place.
-constexpr uint64_t PaddedTo8(uint64_t byte_count) { return (byte_count + 7) / 8 * 8; }
-
-inline constexpr uint64_t DivideRoundUp(uint64_t a, uint64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
+constexpr uint64_t PaddedTo8(uint64_t byte_count) { return DivideRoundUp(byte_count, 8) * 8; }
 
 }  // namespace xorbit

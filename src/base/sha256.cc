@@ -4,6 +4,8 @@
 
 #include <cstdlib>
 
+#include "base/text.h"
+
 namespace xorbit {
 
 // OpenSSL fails here only when it cannot allocate or was built without SHA-256: nothing a caller could handle.
@@ -39,31 +41,9 @@ Sha256Digest Sha256Of(ConstBytes bytes) {
   return hash.Finish();
 }
 
-std::string ToHex(ConstBytes bytes) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string hex;
-  hex.reserve(bytes.size() * 2);
-  for (const uint8_t byte : bytes) {
-    hex.push_back(kDigits[byte >> 4]);
-    hex.push_back(kDigits[byte & 15]);
-  }
-  return hex;
-}
-
 Result<Sha256Digest> ParseSha256(std::string_view hex) {
-  const auto digit = [](char c) -> int {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    return -1;
-  };
   Sha256Digest digest{};
-  if (hex.size() != digest.size() * 2) return CorruptError("a SHA-256 must be 64 hexadecimal digits");
-  for (size_t i = 0; i < digest.size(); ++i) {
-    const int high = digit(hex[2 * i]);
-    const int low = digit(hex[2 * i + 1]);
-    if (high < 0 || low < 0) return CorruptError("a SHA-256 must be 64 lower-case hexadecimal digits");
-    digest[i] = static_cast<uint8_t>(high * 16 + low);
-  }
+  if (!ParseHex(hex, digest)) return CorruptError("a SHA-256 must be 64 lower-case hexadecimal digits");
   return digest;
 }
 

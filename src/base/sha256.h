@@ -31,8 +31,6 @@ class Sha256 {
 
 Sha256Digest Sha256Of(ConstBytes bytes);
 
-// Lower-case hexadecimal, two digits a byte.
-std::string ToHex(ConstBytes bytes);
 // Exactly 64 lower-case hexadecimal digits, else kCorrupt.
 Result<Sha256Digest> ParseSha256(std::string_view hex);
 

@@ -2,11 +2,12 @@
 
 #include <unistd.h>
 
-#include <cstdio>
 #include <random>
 #include <string>
 #include <system_error>
 #include <utility>
+
+#include "base/text.h"
 
 namespace xorbit {
 namespace {
@@ -14,11 +15,7 @@ namespace {
 fs::path ParentOf(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : fs::path("."); }
 
 // Process ids come round again, in containers at once: a random number keeps what a killed process left out of our way.
-std::string UniqueSuffix() {
-  char text[32];
-  std::snprintf(text, sizeof text, "%ld-%08x", static_cast<long>(::getpid()), std::random_device{}());
-  return text;
-}
+std::string UniqueSuffix() { return std::to_string(::getpid()) + "-" + ToHex(std::random_device{}(), 8); }
 
 }  // namespace
 

@@ -1,10 +1,11 @@
 #include "base/text.h"
 
-#include <array>
-#include <cstdint>
+#include <algorithm>
 
 namespace xorbit {
 namespace {
+
+constexpr std::string_view kHexDigits = "0123456789abcdef";
 
 // Length of the well-formed UTF-8 sequence at the front of `text`, which must not be empty; 0 if there is none.
 size_t SequenceLength(std::string_view text) {
@@ -42,7 +43,6 @@ bool IsValidUtf8(std::string_view text) {
 
 std::string Quoted(std::string_view text) {
   constexpr size_t kShownBytes = 120;
-  static constexpr std::array kDigits = {'0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'};
   std::string quoted = "'";
   while (!text.empty()) {
     if (quoted.size() > kShownBytes) return quoted + "...'";
@@ -51,14 +51,40 @@ std::string Quoted(std::string_view text) {
     if (length != 0 && !IsControl(sequence)) {
       quoted += sequence;
     } else {
-      for (const char c : sequence) {
-        const auto byte = static_cast<uint8_t>(c);
-        quoted += {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
-      }
+      for (size_t i = 0; i < sequence.size(); ++i) quoted += "\\x" + ToHex(AsBytes(sequence.substr(i, 1)));
     }
     text.remove_prefix(sequence.size());
   }
   return quoted + "'";
+}
+
+std::string ToHex(ConstBytes bytes) {
+  std::string hex;
+  hex.reserve(bytes.size() * 2);
+  for (const uint8_t byte : bytes) hex += {kHexDigits[byte >> 4], kHexDigits[byte & 15]};
+  return hex;
+}
+
+std::string ToHex(uint64_t value, size_t digit_count) {
+  std::string hex(digit_count, '0');
+  for (size_t i = digit_count; i-- > 0; value >>= 4) hex[i] = kHexDigits[value & 15];
+  return hex;
+}
+
+bool ParseHex(std::string_view text, MutableBytes bytes) {
+  if (text.size() != bytes.size() * 2) return false;
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    const size_t high = kHexDigits.find(text[2 * i]);
+    const size_t low = kHexDigits.find(text[2 * i + 1]);
+    if (high == kHexDigits.npos || low == kHexDigits.npos) return false;
+    bytes[i] = static_cast<uint8_t>(high << 4 | low);
+  }
+  return true;
+}
+
+std::string ZeroPadded(uint64_t value, size_t digit_count) {
+  const std::string digits = std::to_string(value);
+  return std::string(digit_count - std::min(digits.size(), digit_count), '0') + digits;
 }
 
 }  // namespace xorbit

@@ -1,9 +1,12 @@
 // Text that came from outside: is it UTF-8, and how to show it in a one-line message without letting it break the line, drive
-// the terminal or fill the screen.
+// the terminal or fill the screen. And numbers as text, where names and formats want a fixed length.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
+
+#include "base/bytes.h"
 
 namespace xorbit {
 
@@ -13,5 +16,15 @@ bool IsValidUtf8(std::string_view text);
 // `text` in single quotes, safe to print whatever it holds: control characters and bytes that are not UTF-8 become \xNN, and
 // all but the first 120 bytes or so of a long text become "...".
 std::string Quoted(std::string_view text);
+
+// Lower-case hexadecimal, two digits a byte.
+std::string ToHex(ConstBytes bytes);
+// The same of a number, most significant digit first: its last `digit_count` digits, 16 at most.
+std::string ToHex(uint64_t value, size_t digit_count);
+// Fills `bytes` from what ToHex makes of them. False, with `bytes` unspecified, if `text` is anything else.
+bool ParseHex(std::string_view text, MutableBytes bytes);
+
+// Decimal, with zeros in front if it has fewer than `digit_count` digits.
+std::string ZeroPadded(uint64_t value, size_t digit_count);
 
 }  // namespace xorbit

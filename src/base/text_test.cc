@@ -38,5 +38,26 @@ TEST(TextTest, QuotedShortensLongText) {
   EXPECT_TRUE(IsValidUtf8(Quoted(cut_inside_character)));
 }
 
+TEST(TextTest, HexThereAndBack) {
+  const Buffer bytes = {0x00, 0x1f, 0xa9, 0xff};
+  EXPECT_EQ(ToHex(bytes), "001fa9ff");
+  EXPECT_EQ(ToHex(0x1fa9ff, 8), "001fa9ff");
+  EXPECT_EQ(ToHex(0x1fa9ff, 4), "a9ff");
+  EXPECT_EQ(ToHex(UINT64_MAX - 1, 16), "fffffffffffffffe");
+  Buffer parsed(4);
+  EXPECT_TRUE(ParseHex("001fa9ff", parsed));
+  EXPECT_EQ(parsed, bytes);
+  for (const char* text : {"", "001fa9f", "001fa9ff0", "001FA9FF", "001fa9fg", " 01fa9ff", "0x1fa9ff"}) {
+    EXPECT_FALSE(ParseHex(text, parsed)) << text;
+  }
+  EXPECT_FALSE(ParseHex(std::string_view("001fa9f\0", 8), parsed));
+}
+
+TEST(TextTest, ZeroPaddedNeverCutsDigits) {
+  EXPECT_EQ(ZeroPadded(0, 1), "0");
+  EXPECT_EQ(ZeroPadded(42, 6), "000042");
+  EXPECT_EQ(ZeroPadded(1234567, 6), "1234567");
+}
+
 }  // namespace
 }  // namespace xorbit

@@ -11,12 +11,13 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/checked_math.h"
 
 namespace xorbit {
 
 inline constexpr uint64_t kWindowElements = 65536;
 
-constexpr uint64_t WindowCountOf(uint64_t element_count) { return (element_count + kWindowElements - 1) / kWindowElements; }
+constexpr uint64_t WindowCountOf(uint64_t element_count) { return DivideRoundUp(element_count, kWindowElements); }
 constexpr uint64_t WindowElementsAt(uint64_t element_count, uint64_t window_index) {
   return std::min(kWindowElements, element_count - window_index * kWindowElements);
 }

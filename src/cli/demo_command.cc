@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/text.h"
 #include "cli/command.h"
 #include "cli/demo_model.h"
 #include "interchange/miles_index.h"

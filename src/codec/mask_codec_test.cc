@@ -9,6 +9,7 @@
 #include <random>
 #include <utility>
 
+#include "base/checked_math.h"
 #include "base/testing/seed.h"
 #include "codec/change_digest.h"
 #include "codec/mask_decoder.h"
@@ -126,7 +127,7 @@ TEST(MaskCodec, SeveralOuterChunksHoldTheInnerStreamEndToEnd) {
   for (const auto& [plain, outer] : {std::pair("snappy", "snappy+zstd"), std::pair("lz4", "lz4+zstd")}) {
     const SegmentImage inner(FindCodec(plain)->Encode(map, {{1}}, source, options).value());
     const SegmentImage image(FindCodec(outer)->Encode(map, {{1}}, source, options).value());
-    EXPECT_EQ(image.outer.size(), (inner.body.size() + kOuterChunkBytes - 1) / kOuterChunkBytes * sizeof(OuterRecord));
+    EXPECT_EQ(image.outer.size(), DivideRoundUp(inner.body.size(), kOuterChunkBytes) * sizeof(OuterRecord));
     EXPECT_GT(image.outer.size(), 2 * sizeof(OuterRecord));
     EXPECT_EQ(image.records, inner.records);
     const auto decoder = MaskDecoder::Open(plain == std::string("lz4") ? Lz4Inner() : SnappyInner(), true, map, image.view());

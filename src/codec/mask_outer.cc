@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "base/checked_math.h"
 #include "base/parallel.h"
 #include "codec/mask_format.h"
 #include "codec/zstd_frame.h"
@@ -20,7 +21,7 @@ Status OuterCompressor::Add(std::vector<Buffer> pieces) {
 Status OuterCompressor::Finish() { return Compress(pending_.size()); }
 
 Status OuterCompressor::Compress(uint64_t byte_count) {
-  const uint64_t chunk_count = (byte_count + kOuterChunkBytes - 1) / kOuterChunkBytes;
+  const uint64_t chunk_count = DivideRoundUp(byte_count, kOuterChunkBytes);
   const uint64_t first_chunk = chunks_.size();
   chunks_.resize(first_chunk + chunk_count);
   const auto chunk_at = [&](uint64_t index) {

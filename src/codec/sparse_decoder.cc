@@ -83,10 +83,6 @@ std::unique_ptr<DecodeTables> MakeDecodeTables(const SegmentTables& tables) {
   return decode;
 }
 
-bool AllZero(const uint8_t* begin, const uint8_t* end) {
-  return std::all_of(begin, end, [](uint8_t byte) { return byte == 0; });
-}
-
 template <typename Value>
 bool HasZeroValue(const uint8_t* xors, uint64_t count) {
   bool zero = false;
@@ -192,7 +188,7 @@ class SparseDecoder final : public SegmentDecoder {
     }
     tile->region_begin = bytes.data() + fixed_bytes;
     tile->region_end = bytes.data() + bytes.size();
-    if (!AllZero(next_plane, tile->region_begin)) return "padding that is not zero";
+    if (!IsAllZero({next_plane, tile->region_begin})) return "padding that is not zero";
     tile->states.fill(kStateFloor);
     std::memcpy(tile->states.data(), bytes.data(), 4 * lane_count);
     if (*std::min_element(tile->states.begin(), tile->states.end()) < kStateFloor) return "a lane starts below the floor";
@@ -211,7 +207,7 @@ class SparseDecoder final : public SegmentDecoder {
     }
     const uint64_t bit_bytes = 4 * DivideRoundUp(tile.bits_used, 32);
     if (PaddedTileBytes(2 * tile.words_used) + bit_bytes != tile.region_bytes()) return "bytes that no symbol uses";
-    if (!AllZero(tile.region_begin + 2 * tile.words_used, tile.region_end - bit_bytes)) return "padding that is not zero";
+    if (!IsAllZero({tile.region_begin + 2 * tile.words_used, tile.region_end - bit_bytes})) return "padding that is not zero";
     const uint32_t used = tile.bits_used % 32;
     if (used != 0 && LoadLe<uint32_t>(tile.region_end - bit_bytes) >> used != 0) return "padding that is not zero";
     return nullptr;
@@ -221,7 +217,7 @@ class SparseDecoder final : public SegmentDecoder {
     const uint64_t element_count = uint64_t{record.span} + 1;
     const uint64_t value_bytes = element_count * unit_bytes_;
     if (bytes.size() != PaddedTileBytes(value_bytes)) return "its length does not fit its span";
-    if (!AllZero(bytes.data() + value_bytes, bytes.data() + bytes.size())) return "padding that is not zero";
+    if (!IsAllZero(bytes.subspan(value_bytes))) return "padding that is not zero";
     return Keep(bytes.data(), element_count, out);
   }
 
@@ -241,7 +237,7 @@ class SparseDecoder final : public SegmentDecoder {
     }
     if (offset != record.span) return "its changes end before its last element";
     if (bytes.size() != PaddedTileBytes(reader.position())) return "bytes that no change uses";
-    if (!AllZero(bytes.data() + reader.position(), bytes.data() + bytes.size())) return "padding that is not zero";
+    if (!IsAllZero(bytes.subspan(reader.position()))) return "padding that is not zero";
     return HasZero(*out) ? "an element that does not change" : nullptr;
   }
 

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "base/checked_math.h"
 #include "change/change_source.h"
 
 namespace xorbit {
@@ -74,6 +75,6 @@ constexpr bool IsDenseWindow(uint64_t element_count, uint64_t change_count, uint
   return change_count * (unit_bytes + 1) >= element_count * unit_bytes;
 }
 
-constexpr uint64_t PaddedTileBytes(uint64_t bytes) { return (bytes + kTileAlignment - 1) / kTileAlignment * kTileAlignment; }
+constexpr uint64_t PaddedTileBytes(uint64_t bytes) { return DivideRoundUp(bytes, kTileAlignment) * kTileAlignment; }
 
 }  // namespace xorbit

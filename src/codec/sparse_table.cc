@@ -4,6 +4,8 @@
 #include <bit>
 #include <numeric>
 
+#include "base/checked_math.h"
+
 namespace xorbit {
 namespace {
 
@@ -121,7 +123,7 @@ EncodeTable MakeEncodeTable(const Frequencies& frequencies) {
   for (size_t s = 0; s < frequencies.size(); ++s) {
     const uint32_t frequency = frequencies[s] == 0 ? kFrequencySum : frequencies[s];
     table.packed[s] = frequencies[s] == 0 ? kFrequencySum : frequency | cumulative << 16;
-    table.inverse[s] = ((uint64_t{1} << kInverseShift) + frequency - 1) / frequency;
+    table.inverse[s] = DivideRoundUp(uint64_t{1} << kInverseShift, frequency);
     cumulative += frequencies[s];
   }
   return table;

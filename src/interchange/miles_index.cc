@@ -13,11 +13,6 @@ constexpr size_t kVersionDigits = 6;
 constexpr uint64_t kMaxVersion = INT64_MAX;  // other readers keep versions in signed integers
 constexpr std::string_view kPayloadSuffix = ".safetensors";
 
-std::string ZeroPadded(uint64_t value, size_t digits) {
-  std::string text = std::to_string(value);
-  return text.size() < digits ? std::string(digits - text.size(), '0') + text : text;
-}
-
 Result<uint64_t> GetVersion(const Json& metadata, std::string_view key) {
   XORBIT_ASSIGN_OR_RETURN(const std::string text, GetString(metadata, key));
   uint64_t version = 0;

@@ -2,8 +2,9 @@
 
 #include <zlib.h>
 
-#include <algorithm>
-#include <cstdio>
+#include <array>
+
+#include "base/text.h"
 
 namespace xorbit {
 namespace {
@@ -11,12 +12,6 @@ namespace {
 constexpr uint32_t kAdler32Start = 1;
 
 size_t DigitsOf(ChecksumFormat format) { return format == ChecksumFormat::kXxh128 ? 32 : 8; }
-
-std::string HexOf(uint64_t value, int digits) {
-  char text[17];
-  std::snprintf(text, sizeof(text), "%0*llx", digits, static_cast<unsigned long long>(value));
-  return text;
-}
 
 }  // namespace
 
@@ -33,9 +28,8 @@ Result<ChecksumFormat> ParseChecksumFormat(std::string_view name) {
 std::string_view NameOf(ChecksumFormat format) { return format == ChecksumFormat::kXxh128 ? "xxh3-128" : "adler32"; }
 
 Status CheckChecksumText(ChecksumFormat format, std::string_view text) {
-  const bool is_hex =
-      std::all_of(text.begin(), text.end(), [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
-  if (is_hex && text.size() == DigitsOf(format)) return {};
+  std::array<uint8_t, 16> bytes{};
+  if (ParseHex(text, MutableBytes(bytes).first(DigitsOf(format) / 2))) return {};
   return CorruptError("its checksum is not " + std::to_string(DigitsOf(format)) + " lower-case hexadecimal digits");
 }
 
@@ -55,9 +49,9 @@ void WeightChecksum::Update(ConstBytes bytes) {
 std::string WeightChecksum::Text() const {
   if (const Xxh3* xxh3 = std::get_if<Xxh3>(&state_)) {
     const Xxh3Digest digest = xxh3->Finish();
-    return HexOf(digest.high, 16) + HexOf(digest.low, 16);
+    return ToHex(digest.high, 16) + ToHex(digest.low, 16);
   }
-  return HexOf(std::get<uint32_t>(state_), 8);
+  return ToHex(std::get<uint32_t>(state_), 8);
 }
 
 }  // namespace xorbit

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backend/backend.h"
+#include "base/checked_math.h"
 #include "base/parallel.h"
 #include "codec/change_digest.h"
 
@@ -83,7 +84,7 @@ Status StreamInput(const Checkpoint& checkpoint, const PatchInput& input, std::s
   std::vector<Stretch> stretches(static_cast<size_t>(threads));
   for (uint64_t round = 0; round < window_count; round += round_windows) {
     const uint64_t in_round = std::min(round_windows, window_count - round);
-    const uint64_t stretch_count = (in_round + stretch_windows - 1) / stretch_windows;
+    const uint64_t stretch_count = DivideRoundUp(in_round, stretch_windows);
     XORBIT_RETURN_IF_ERROR(ParallelFor(threads, stretch_count, [&](uint64_t s) {
       const uint64_t first = s * stretch_windows;
       return FillStretch(input, tensor_keys, round + first, std::min(stretch_windows, in_round - first), &stretches[s]);

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "backend/cpu/diff_source.h"
+#include "base/checked_math.h"
 #include "base/parallel.h"
 
 namespace xorbit {
@@ -15,7 +16,7 @@ Status CountTensors(const SegmentMap& map, const ChangeSource& source, int threa
   constexpr uint64_t kStretchWindows = 64;
   const uint64_t window_count = WindowCountOf(map.element_count());
   std::mutex mutex;  // guards *tensors
-  return ParallelFor(threads, (window_count + kStretchWindows - 1) / kStretchWindows, [&](uint64_t stretch) -> Status {
+  return ParallelFor(threads, DivideRoundUp(window_count, kStretchWindows), [&](uint64_t stretch) -> Status {
     const uint64_t first = stretch * kStretchWindows;
     const uint64_t count = std::min(kStretchWindows, window_count - first);
     const auto cursor = source.Open(first, count);

@@ -3,6 +3,7 @@
 #include <cassert>
 
 #include "base/staged_folder.h"
+#include "base/text.h"
 
 namespace xorbit {
 namespace {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "payload/payload_format.h"
 
 namespace xorbit {

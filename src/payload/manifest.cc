@@ -1,8 +1,7 @@
 #include "payload/manifest.h"
 
-#include <cstdio>
-
 #include "base/checked_math.h"
+#include "base/text.h"
 #include "payload/json_fields.h"
 #include "tensor/ownership.h"
 
@@ -82,9 +81,7 @@ Result<Manifest> ParseFields(const Json& json) {
 }  // namespace
 
 std::string PayloadFileName(uint32_t owner_index, const Sha256Digest& sha256) {
-  char index_text[16];
-  std::snprintf(index_text, sizeof index_text, "%05u", owner_index);
-  return "owner-" + std::string(index_text) + "-" + ToHex(sha256).substr(0, 16) + ".xob";
+  return "owner-" + ZeroPadded(owner_index, 5) + "-" + ToHex(sha256).substr(0, 16) + ".xob";
 }
 
 ManifestOwner ManifestOwnerOf(const Payload& payload) {

@@ -67,8 +67,7 @@ class Slicer {
     const ConstBytes section = sections_.first(byte_count);
     const uint64_t padded = PaddedTo8(byte_count);  // at most sections_.size(), which is a multiple of 8
     const ConstBytes padding = sections_.subspan(byte_count, padded - byte_count);
-    if (std::any_of(padding.begin(), padding.end(), [](uint8_t byte) { return byte != 0; }))
-      return CorruptError("has padding that is not zero");
+    if (!IsAllZero(padding)) return CorruptError("has padding that is not zero");
     sections_ = sections_.subspan(padded);
     return section;
   }

@@ -37,10 +37,6 @@ Status CheckName(std::string_view name) {
   return plain ? Status() : CorruptError("the journal has a file name that is no plain name");
 }
 
-bool IsZero(ConstBytes bytes) {
-  return std::all_of(bytes.begin(), bytes.end(), [](uint8_t byte) { return byte == 0; });
-}
-
 Result<JournalFile> ParseFile(ByteReader& reader) {
   XORBIT_ASSIGN_OR_RETURN(const ConstBytes record_bytes, reader.ReadBytes(sizeof(JournalFileRecord), "journal file record"));
   const auto record = LoadRecord<JournalFileRecord>(record_bytes, 0);
@@ -48,7 +44,7 @@ Result<JournalFile> ParseFile(ByteReader& reader) {
     return CorruptError("the journal has a file record that makes no sense");
   }
   XORBIT_ASSIGN_OR_RETURN(const ConstBytes name, reader.ReadBytes(PaddedTo8(record.name_bytes), "journal file name"));
-  if (!IsZero(name.subspan(record.name_bytes))) return CorruptError("the journal has padding that is not zero");
+  if (!IsAllZero(name.subspan(record.name_bytes))) return CorruptError("the journal has padding that is not zero");
   JournalFile file;
   file.name = AsText(name.first(record.name_bytes));
   XORBIT_RETURN_IF_ERROR(CheckName(file.name));
@@ -71,9 +67,9 @@ struct BlockParts {
   uint64_t total_bytes() const { return xors_at() + PaddedTo8(value_bytes); }
 
   bool PaddingIsZero(ConstBytes block) const {
-    return IsZero(block.subspan(sizeof(JournalBlockRecord) + position_bytes, PaddedTo8(position_bytes) - position_bytes)) &&
-           IsZero(block.subspan(olds_at() + value_bytes, PaddedTo8(value_bytes) - value_bytes)) &&
-           IsZero(block.subspan(xors_at() + value_bytes, PaddedTo8(value_bytes) - value_bytes));
+    return IsAllZero(block.subspan(sizeof(JournalBlockRecord) + position_bytes, PaddedTo8(position_bytes) - position_bytes)) &&
+           IsAllZero(block.subspan(olds_at() + value_bytes, PaddedTo8(value_bytes) - value_bytes)) &&
+           IsAllZero(block.subspan(xors_at() + value_bytes, PaddedTo8(value_bytes) - value_bytes));
   }
 };
 

@@ -1,5 +1,6 @@
 #include "store/receipt.h"
 
+#include "base/text.h"
 #include "payload/json_fields.h"
 #include "payload/parts.h"
 #include "tensor/ownership.h"

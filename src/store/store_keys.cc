@@ -1,17 +1,15 @@
 #include "store/store_keys.h"
 
 #include <charconv>
-#include <cstdio>
 
+#include "base/text.h"
 #include "payload/json_fields.h"
 
 namespace xorbit {
 namespace {
 
 std::string Numbered(std::string_view before, uint64_t number) {
-  char digits[24];
-  std::snprintf(digits, sizeof digits, "%06llu", static_cast<unsigned long long>(number));
-  return std::string(before) + digits;
+  return std::string(before) + ZeroPadded(number, 6);
 }
 
 std::string InStream(std::string_view stream_id, std::string_view rest) {
@@ -81,9 +79,7 @@ std::string ManifestKey(std::string_view stream_id, const PublicationPlace& plac
 }
 
 std::string ReceiptKey(std::string_view stream_id, const PublicationPlace& place, uint32_t owner_index) {
-  char name[32];
-  std::snprintf(name, sizeof name, "receipt-%05u.json", owner_index);
-  return PlaceFolder(stream_id, place) + name;
+  return PlaceFolder(stream_id, place) + "receipt-" + ZeroPadded(owner_index, 5) + ".json";
 }
 
 std::string PayloadKey(std::string_view stream_id, const PublicationPlace& place, const ManifestOwner& owner) {

@@ -1,5 +1,6 @@
 #include "store/stream_info.h"
 
+#include "base/text.h"
 #include "payload/json_fields.h"
 
 namespace xorbit {

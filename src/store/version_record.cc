@@ -2,6 +2,7 @@
 
 #include <cassert>
 
+#include "base/text.h"
 #include "payload/json_fields.h"
 
 namespace xorbit {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/staged_folder.h"
+#include "base/text.h"
 #include "tensor/checkpoint_index.h"
 #include "tensor/safetensors.h"
 
@@ -92,11 +93,7 @@ std::vector<std::vector<uint32_t>> PlanFiles(const Layout& layout, uint64_t max_
 }
 
 std::string FileNameOf(size_t file_index, size_t file_count) {
-  const auto five_digits = [](size_t number) {
-    const std::string text = std::to_string(number);
-    return std::string(text.size() < 5 ? 5 - text.size() : 0, '0') + text;
-  };
-  return "model-" + five_digits(file_index + 1) + "-of-" + five_digits(file_count) + ".safetensors";
+  return "model-" + ZeroPadded(file_index + 1, 5) + "-of-" + ZeroPadded(file_count, 5) + ".safetensors";
 }
 
 }  // namespace

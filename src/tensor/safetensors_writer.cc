@@ -14,7 +14,6 @@ namespace {
 
 // Appends `text` as a JSON string: the shortest escapes, and none where JSON needs none, like serde_json.
 void AppendJsonString(std::string& out, std::string_view text) {
-  static constexpr std::string_view kHexDigits = "0123456789abcdef";
   static constexpr std::string_view kShort = "\bb\tt\nn\ff\rr\"\"\\\\";  // character, letter, character, letter ...
   out += '"';
   for (const char c : text) {
@@ -28,8 +27,7 @@ void AppendJsonString(std::string& out, std::string_view text) {
     if (at < kShort.size()) {
       out += {'\\', kShort[at + 1]};
     } else {
-      out += "\\u00";
-      out += {kHexDigits[byte >> 4], kHexDigits[byte & 15]};
+      out += "\\u" + ToHex(byte, 4);
     }
   }
   out += '"';
@@ -110,7 +108,7 @@ Result<Buffer> BuildSafetensorsHeader(const SafetensorsHeaderSpec& spec) {
     at = *end;
   }
   json += '}';
-  json.resize(DivideRoundUp(json.size(), 8) * 8, ' ');
+  json.resize(PaddedTo8(json.size()), ' ');
   if (json.size() > kSafetensorsMaxHeaderBytes) return OverLimit();
   Buffer header;
   header.reserve(sizeof(uint64_t) + json.size());

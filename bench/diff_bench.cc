@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <atomic>
 #include <charconv>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -25,12 +24,11 @@
 #include "backend/cpu/diff_source.h"
 #include "backend/cpu/digest_scan.h"
 #include "base/parallel.h"
+#include "base/stopwatch.h"
 #include "change/state_digest.h"
 
 namespace xorbit {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // 16 MiB, so that a run in the tests is short, unless XORBIT_BENCH_MIB says otherwise.
 uint64_t OldBytes() {
@@ -89,11 +87,6 @@ Model& SharedModel() {
   return model;
 }
 
-double Median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
-  return values[values.size() / 2];
-}
-
 struct Times {
   double wall_seconds;
   double cpu_seconds;  // of all threads
@@ -106,10 +99,10 @@ double CpuSeconds() {
 }
 
 Times Measure(const std::function<void()>& work) {
-  const auto wall_start = Clock::now();
+  const Stopwatch watch;
   const double cpu_start = CpuSeconds();
   work();
-  return {std::chrono::duration<double>(Clock::now() - wall_start).count(), CpuSeconds() - cpu_start};
+  return {watch.seconds(), CpuSeconds() - cpu_start};
 }
 
 // Each of `threads` threads takes one stretch of whole windows.

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/bytes.h"
+#include "base/text.h"  // ToHex: who has a digest wants to show it
 
 namespace xorbit {
 

@@ -19,8 +19,7 @@ double StageTimers::TotalSeconds() const {
 }
 
 Stage::~Stage() {
-  if (timers_ == nullptr) return;
-  timers_->Add(name_, std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count());
+  if (timers_ != nullptr) timers_->Add(name_, watch_.seconds());
 }
 
 }  // namespace xorbit

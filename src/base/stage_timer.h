@@ -1,10 +1,11 @@
 // Where did the time go: each stage of the journey opens a Stage; the totals are printed by --json and by benchmarks.
 #pragma once
 
-#include <chrono>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "base/stopwatch.h"
 
 namespace xorbit {
 
@@ -36,7 +37,7 @@ class Stage {
  private:
   StageTimers* timers_;
   std::string name_;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  Stopwatch watch_;
 };
 
 }  // namespace xorbit

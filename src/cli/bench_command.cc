@@ -4,16 +4,13 @@
 // (Miles format, zstd --patch-from, xdelta3, int32 index + value) are measured by bench/run_rivals.py, which runs this program.
 #include <fmt/core.h>
 
-#include <algorithm>
-#include <chrono>
 #include <cmath>
-#include <cstring>
-#include <functional>
 
-#include "backend/cpu/kernels.h"
-#include "base/parallel.h"
+#include "base/cpu_level.h"
+#include "base/stopwatch.h"
 #include "change/change_statistics.h"
 #include "cli/bench_workload.h"
+#include "cli/bench_yardsticks.h"
 #include "cli/command.h"
 #include "journey/update_report.h"
 
@@ -39,23 +36,7 @@ struct Row {
   std::string result_digest;
 };
 
-double SecondsOf(const std::function<void()>& body) {
-  const auto start = std::chrono::steady_clock::now();
-  body();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
-struct PayloadFile {
-  std::vector<SegmentMap> maps;
-  Buffer bytes;
-};
-
-Result<PayloadFile> EncodeOnce(const Runtime& runtime, const Workload& workload, CodecId codec) {
+Result<Buffer> EncodeOnce(const Runtime& runtime, const Workload& workload, CodecId codec) {
   XORBIT_ASSIGN_OR_RETURN(auto owners, PlanOwners(workload.layout, 1, Split::kWhole));
   EncodeOptions options;
   options.threads = runtime.threads;
@@ -66,7 +47,7 @@ Result<PayloadFile> EncodeOnce(const Runtime& runtime, const Workload& workload,
                                   InTensors(owners.front(), workload.TensorsOf(workload.new_state)), codec, options));
   XORBIT_ASSIGN_OR_RETURN(const Payload payload, WritePayload(workload.layout, {codec, 0, 1}, owners.front(),
                                                               std::move(owner.segments), runtime.threads));
-  return PayloadFile{std::move(owners.front()), FileBytesOf(payload)};
+  return FileBytesOf(payload);
 }
 
 Result<Row> MeasureCodec(const Runtime& runtime, const Workload& workload, const Codec& codec, int rounds, Buffer* live) {
@@ -75,90 +56,32 @@ Result<Row> MeasureCodec(const Runtime& runtime, const Workload& workload, const
   std::vector<double> encode_s;
   std::vector<double> preflight_s;
   std::vector<double> apply_s;
-  PayloadFile file;
+  Buffer file;
   for (int round = 0; round < rounds; ++round) {
-    Status status;
-    encode_s.push_back(SecondsOf([&] {
-      auto encoded = EncodeOnce(runtime, workload, codec.id());
-      status = encoded.status();
-      if (encoded.ok()) file = std::move(encoded).value();
-    }));
-    XORBIT_RETURN_IF_ERROR(status);
-    XORBIT_ASSIGN_OR_RETURN(const PayloadView view, ParsePayload(workload.layout, file.bytes));
+    const Stopwatch encode_watch;
+    XORBIT_ASSIGN_OR_RETURN(file, EncodeOnce(runtime, workload, codec.id()));
+    encode_s.push_back(encode_watch.seconds());
+    XORBIT_ASSIGN_OR_RETURN(const PayloadView view, ParsePayload(workload.layout, file));
     *live = workload.old_state;
     const std::vector<MutableBytes> tensors = workload.TensorsOf(*live);
     const std::vector<ConstBytes> const_tensors(tensors.begin(), tensors.end());
-    preflight_s.push_back(SecondsOf([&] {
-      status = runtime.backend->Preflight(workload.layout, view, const_tensors, Direction::kForward, runtime.threads).status();
-    }));
-    XORBIT_RETURN_IF_ERROR(status);
-    apply_s.push_back(SecondsOf([&] {
-      status = runtime.backend->Apply(workload.layout, view, tensors, Direction::kForward, runtime.threads).status();
-    }));
-    XORBIT_RETURN_IF_ERROR(status);
+    const Stopwatch preflight_watch;
+    XORBIT_RETURN_IF_ERROR(
+        runtime.backend->Preflight(workload.layout, view, const_tensors, Direction::kForward, runtime.threads).status());
+    preflight_s.push_back(preflight_watch.seconds());
+    const Stopwatch apply_watch;
+    XORBIT_RETURN_IF_ERROR(
+        runtime.backend->Apply(workload.layout, view, tensors, Direction::kForward, runtime.threads).status());
+    apply_s.push_back(apply_watch.seconds());
     if (*live != workload.new_state) return CorruptError("the result of codec " + row.codec + " differs from the new state");
   }
-  row.payload_bytes = file.bytes.size();
+  row.payload_bytes = file.size();
   row.encode_s = Median(encode_s);
   row.preflight_s = Median(preflight_s);
   row.apply_s = Median(apply_s);
   row.result_digest = ToText(
       runtime.backend->Scan(workload.layout, workload.TensorsOf(std::as_const(*live)), ScanScope::kAll, runtime.threads));
   return row;
-}
-
-// What this machine can do at best with the same bytes and positions.
-struct Yardsticks {
-  double read_s = 0;     // read old and new once
-  double copy_s = 0;     // memcpy of one state
-  double scatter_s = 0;  // XOR of ready values at ready positions, one thread's loop on each thread's share
-};
-
-Result<Yardsticks> MeasureYardsticks(const Runtime& runtime, const Workload& workload, int rounds, Buffer* live) {
-  const uint32_t unit_bytes = UnitBytesOf(workload.spec.dtype);
-  std::vector<uint64_t> positions;
-  Buffer values;
-  const uint64_t byte_count = workload.old_state.size();
-  for (uint64_t at = 0; at < byte_count; at += unit_bytes) {
-    if (std::memcmp(workload.old_state.data() + at, workload.new_state.data() + at, unit_bytes) == 0) continue;
-    positions.push_back(at);
-    for (uint32_t i = 0; i < unit_bytes; ++i) values.push_back(workload.old_state[at + i] ^ workload.new_state[at + i]);
-  }
-  const auto threads = static_cast<uint64_t>(runtime.threads);
-  const auto share = [&](uint64_t total, uint64_t index) { return total * index / threads; };
-  const SumKernel sum = KernelsOf(ActiveCpuLevel()).sum;
-  std::atomic<uint64_t> sink{0};
-  std::vector<double> read_s;
-  std::vector<double> copy_s;
-  std::vector<double> scatter_s;
-  for (int round = 0; round < rounds; ++round) {
-    read_s.push_back(SecondsOf([&] {
-      (void)ParallelFor(runtime.threads, threads, [&](uint64_t index) -> Status {
-        const uint64_t begin = share(byte_count, index) / 64 * 64;
-        const uint64_t end = share(byte_count, index + 1) / 64 * 64;
-        sink += sum(workload.old_state.data() + begin, end - begin) + sum(workload.new_state.data() + begin, end - begin);
-        return {};
-      });
-    }));
-    copy_s.push_back(SecondsOf([&] {
-      (void)ParallelFor(runtime.threads, threads, [&](uint64_t index) -> Status {
-        const uint64_t begin = share(byte_count, index);
-        std::memcpy(live->data() + begin, workload.old_state.data() + begin, share(byte_count, index + 1) - begin);
-        return {};
-      });
-    }));
-    scatter_s.push_back(SecondsOf([&] {
-      (void)ParallelFor(runtime.threads, threads, [&](uint64_t index) -> Status {
-        const uint64_t end = share(positions.size(), index + 1);
-        for (uint64_t i = share(positions.size(), index); i < end; ++i) {
-          for (uint32_t b = 0; b < unit_bytes; ++b) (*live)[positions[i] + b] ^= values[i * unit_bytes + b];
-        }
-        return {};
-      });
-    }));
-  }
-  if (sink == 1) return CorruptError("unreachable: keeps the sums alive");
-  return Yardsticks{Median(read_s), Median(copy_s), Median(scatter_s)};
 }
 
 std::string TableOf(const Workload& workload, double entropy_bytes, const Yardsticks& yardsticks,
@@ -231,7 +154,7 @@ Result<Answer> RunBench(Session& session, const BenchOptions& options) {
                             MeasureUpdate(runtime, workload.layout, workload.TensorsOf(workload.old_state),
                                           workload.TensorsOf(workload.new_state), {}, EncodeOptions{}));
     Buffer live = workload.old_state;
-    XORBIT_ASSIGN_OR_RETURN(const Yardsticks yardsticks, MeasureYardsticks(runtime, workload, options.rounds, &live));
+    const Yardsticks yardsticks = MeasureYardsticks(runtime, workload, options.rounds, &live);
     std::vector<Row> rows;
     for (const Codec* codec : codecs) {
       XORBIT_ASSIGN_OR_RETURN(Row row, MeasureCodec(runtime, workload, *codec, options.rounds, &live));

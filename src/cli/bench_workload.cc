@@ -46,6 +46,16 @@ uint64_t OldValue(Dtype dtype, uint64_t random) {
   return std::bit_cast<uint32_t>(static_cast<float>(sum) * 0.02F * static_cast<float>(1.7320508 / 65536.0)) >> 16;
 }
 
+template <typename Bytes>
+std::vector<Bytes> CutIntoTensors(const Layout& layout, Bytes state) {
+  std::vector<Bytes> tensors;
+  for (const TensorSpec& tensor : layout.tensors()) {
+    tensors.push_back(state.first(tensor.byte_count));
+    state = state.subspan(tensor.byte_count);
+  }
+  return tensors;
+}
+
 }  // namespace
 
 Result<WorkloadSpec> FindWorkload(const std::string& name) {
@@ -69,25 +79,8 @@ Result<WorkloadSpec> FindWorkload(const std::string& name) {
                     "'; choose reference-bit, reference-fp4, reference-random or bf16-PERCENT");
 }
 
-std::vector<ConstBytes> Workload::TensorsOf(const Buffer& state) const {
-  std::vector<ConstBytes> tensors;
-  uint64_t at = 0;
-  for (const TensorSpec& tensor : layout.tensors()) {
-    tensors.emplace_back(state.data() + at, tensor.byte_count);
-    at += tensor.byte_count;
-  }
-  return tensors;
-}
-
-std::vector<MutableBytes> Workload::TensorsOf(Buffer& state) const {
-  std::vector<MutableBytes> tensors;
-  uint64_t at = 0;
-  for (const TensorSpec& tensor : layout.tensors()) {
-    tensors.emplace_back(state.data() + at, tensor.byte_count);
-    at += tensor.byte_count;
-  }
-  return tensors;
-}
+std::vector<ConstBytes> Workload::TensorsOf(const Buffer& state) const { return CutIntoTensors(layout, ConstBytes(state)); }
+std::vector<MutableBytes> Workload::TensorsOf(Buffer& state) const { return CutIntoTensors(layout, MutableBytes(state)); }
 
 Result<Workload> MakeWorkload(const WorkloadSpec& spec, int threads) {
   const uint32_t unit_bytes = UnitBytesOf(spec.dtype);

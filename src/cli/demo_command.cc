@@ -2,10 +2,10 @@
 #include <fmt/core.h>
 #include <stdlib.h>
 
-#include <chrono>
 #include <cmath>
 #include <cstring>
 
+#include "base/stopwatch.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/demo_model.h"
@@ -52,14 +52,6 @@ class WorkFolder {
   WorkFolder() = default;
   fs::path path_;
   bool keep_ = false;
-};
-
-class Stopwatch {
- public:
-  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
-
- private:
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
 struct StepRow {

@@ -2,10 +2,10 @@
 
 #include <bit>
 #include <cmath>
-#include <cstdio>
 #include <string>
 
 #include "base/parallel.h"
+#include "base/text.h"
 #include "change/state_digest.h"
 #include "tensor/layout.h"
 #include "tensor/safetensors.h"
@@ -113,9 +113,7 @@ Result<std::vector<StepFile>> CreateStepFiles(FileOps& ops, const fs::path& root
                                               uint64_t layer_count) {
   std::vector<StepFile> files;
   for (uint32_t step = 0; step <= step_count; ++step) {
-    char name[32];
-    std::snprintf(name, sizeof name, "step_%06u", step);
-    StepFile file{root / name, {}};
+    StepFile file{root / ("step_" + ZeroPadded(step, 6)), {}};
     XORBIT_RETURN_IF_ERROR(ops.MakeFolder(file.folder));
     XORBIT_RETURN_IF_ERROR(WriteWholeFile(ops, file.folder / "config.json", AsBytes(ConfigJson(layer_count))));
     XORBIT_ASSIGN_OR_RETURN(file.fd, ops.Create(file.folder / "model.safetensors", /*exclusive=*/true));

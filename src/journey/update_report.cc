@@ -1,12 +1,12 @@
 #include "journey/update_report.h"
 
 #include <algorithm>
-#include <chrono>
 #include <mutex>
 
 #include "backend/cpu/diff_source.h"
 #include "base/checked_math.h"
 #include "base/parallel.h"
+#include "base/stopwatch.h"
 
 namespace xorbit {
 namespace {
@@ -36,13 +36,12 @@ Status CountTensors(const SegmentMap& map, const ChangeSource& source, int threa
 
 Result<CodecSize> MeasureCodec(const Runtime& runtime, const Layout& layout, const std::vector<SegmentMap>& maps,
                                TensorBytes old_bytes, TensorBytes new_bytes, CodecId codec, const EncodeOptions& encode) {
-  const auto start = std::chrono::steady_clock::now();
+  const Stopwatch watch;
   XORBIT_ASSIGN_OR_RETURN(EncodedOwner owner, runtime.backend->EncodeDiff(layout, maps, InTensors(maps, old_bytes),
                                                                           InTensors(maps, new_bytes), codec, encode));
   XORBIT_ASSIGN_OR_RETURN(const Payload payload,
                           WritePayload(layout, {codec, 0, 1}, maps, std::move(owner.segments), runtime.threads));
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  return CodecSize{codec, payload.byte_count, seconds.count()};
+  return CodecSize{codec, payload.byte_count, watch.seconds()};
 }
 
 ChangeStatistics& StatisticsOf(uint32_t unit_bytes, std::vector<ChangeStatistics>* by_unit) {

@@ -8,9 +8,7 @@
 namespace xorbit {
 namespace {
 
-std::string Numbered(std::string_view before, uint64_t number) {
-  return std::string(before) + ZeroPadded(number, 6);
-}
+std::string Numbered(std::string_view before, uint64_t number) { return std::string(before) + ZeroPadded(number, 6); }
 
 std::string InStream(std::string_view stream_id, std::string_view rest) {
   return std::string(stream_id) + "/" + std::string(rest);

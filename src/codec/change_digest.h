@@ -26,6 +26,10 @@ struct ChangeDigest {
   }
 };
 
+// Whether a record's digests may be the same before and after. Writers cut records until they differ, but one element of 8
+// bytes, whose two words cancel, cannot be cut. Such a record does not tell old from new; the payload's two lanes still do.
+constexpr bool MayDigestsBeEqual(uint32_t unit_bytes, uint64_t change_count) { return unit_bytes == 8 && change_count == 1; }
+
 // TensorKeyOf for every tensor of the layout, in layout order.
 std::vector<uint64_t> TensorKeysOf(const Layout& layout);
 

@@ -1,7 +1,6 @@
 #include "codec/frame_encoder.h"
 
 #include <algorithm>
-#include <string>
 
 #include "base/checked_math.h"
 #include "base/unit.h"
@@ -77,13 +76,13 @@ class StretchEncoder {
   }
 
   // Writes changes [begin, end) as the frame `frame`; offsets count from `origin`. A frame whose digest would say that nothing
-  // changed is halved, and its halves likewise.
+  // changed is halved, and its halves likewise, while there is more than one change.
   Status EmitFrame(const ElementRange& frame, uint64_t origin, size_t begin, size_t end) {
     if (begin == end) return {};
     ChangeDigest digest;
     if (job_.source->has_values()) {
       digest = Weigh(origin, begin, end);
-      if (digest.before == digest.after) return EmitHalves(frame, origin, begin, end);
+      if (digest.before == digest.after && end - begin > 1) return EmitHalves(frame, origin, begin, end);
     }
     const uint64_t mask_bytes = frame.element_count() * kUnitBytes;
     const SparseMask mask = MaskOf(mask_bytes, static_cast<uint32_t>(frame.first - origin), begin, end);
@@ -116,11 +115,6 @@ class StretchEncoder {
   }
 
   Status EmitHalves(const ElementRange& frame, uint64_t origin, size_t begin, size_t end) {
-    if (frame.element_count() == 1) {
-      // Only 8-byte elements, whose two words can cancel.
-      return UnsupportedError("the change of segment element " + std::to_string(frame.first) +
-                              " does not show in its state digest; write this delta without digests");
-    }
     const uint64_t middle = frame.first + frame.element_count() / 2;
     const auto offsets = scratch_.offsets.begin();
     const auto split = static_cast<size_t>(

@@ -138,25 +138,6 @@ TEST(MaskCodec, SeveralOuterChunksHoldTheInnerStreamEndToEnd) {
   }
 }
 
-// Differences a and b of two 4-byte elements whose contributions to lane 0 cancel: a w + b v = 0 modulo 2^64, that is b = a t.
-// The extended Euclidean algorithm on 2^64 and t passes a pair of 32-bit numbers half-way.
-std::pair<int64_t, int64_t> CancellingDifferences(uint64_t w, uint64_t v) {
-  uint64_t inverse = v;  // Newton's iteration: v is odd
-  for (int i = 0; i < 6; ++i) inverse *= 2 - v * inverse;
-  const uint64_t t = 0 - w * inverse;
-  const uint64_t quotient = ~uint64_t{0} / t;
-  uint64_t last_b = t;
-  uint64_t b = 0 - quotient * t;
-  int64_t last_a = 1;
-  auto a = -static_cast<int64_t>(quotient);
-  while (b >> 32 != 0) {
-    const uint64_t times = last_b / b;
-    last_b = std::exchange(b, last_b - times * b);
-    last_a = std::exchange(a, last_a - static_cast<int64_t>(times) * a);
-  }
-  return {a, static_cast<int64_t>(b)};
-}
-
 ElementChange ChangeBy(uint64_t element, int64_t difference) {
   const auto old_bits = static_cast<uint32_t>(difference < 0 ? -difference : 0);
   return {element, old_bits, old_bits ^ static_cast<uint32_t>(old_bits + difference)};
@@ -183,6 +164,30 @@ TEST(MaskCodec, HalvesAFrameWhoseDigestWouldNotChange) {
     // Without digests there is no reason to.
     const ListSource bare(4, 1000, changes, false);
     EXPECT_EQ(codec->Encode(map, {{key}}, bare, {}).value().record_count, 1U);
+  }
+}
+
+// Nothing is left to cut where one 8-byte element's words cancel: the frame says so by equal digests, and is read.
+TEST(MaskCodec, KeepsALoneChangeThatItsDigestDoesNotShow) {
+  const SegmentMap map = OneTensorMap(8, 1000);
+  const uint64_t key = TensorKeyOf("w");
+  const std::vector<ElementChange> changes = {{5, 0, 1}, HiddenChange(key, 700)};
+  for (const Codec* codec : MaskCodecs()) {
+    const ListSource source(8, 1000, changes, true);
+    const EncodedSegment segment = codec->Encode(map, {{key}}, source, {.frame_bytes = 4000}).value();
+    EXPECT_NE(segment.change.lane1, 0U);
+    SegmentImage image(segment);
+    ASSERT_EQ(image.record_count, 2U);
+    FrameRecord record = image.record<FrameRecord>(1);
+    EXPECT_EQ(record.before, record.after);
+    const auto decoder = codec->Open(map, image.view());
+    ASSERT_TRUE(decoder.ok()) << decoder.status().message();
+    EXPECT_EQ(*DecodeAll(**decoder, 8), WithoutOlds(changes));
+    // Two changes would have been cut.
+    ++record.change_count;
+    ++image.change_count;
+    image.set_record(1, record);
+    EXPECT_THAT(codec->Open(map, image.view()).status().message(), HasSubstr("says that nothing changes"));
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/unit.h"
 #include "base/xxh3.h"
+#include "codec/change_digest.h"
 
 namespace xorbit {
 namespace {
@@ -26,7 +27,9 @@ Status CheckFrame(const FrameRecord& record, uint64_t index, const InnerCodec& i
   if (record.inner_bytes == 0 || record.inner_bytes > inner.MaxInnerBytes(mask_bytes)) {
     return FrameError(index, "has an impossible encoded length");
   }
-  if (has_digests && record.before == record.after) return FrameError(index, "has a digest that says that nothing changes");
+  if (has_digests && record.before == record.after && !MayDigestsBeEqual(unit_bytes, record.change_count)) {
+    return FrameError(index, "has a digest that says that nothing changes");
+  }
   if (!has_digests && (record.before != 0 || record.after != 0)) return FrameError(index, "has digests in a payload without");
   return {};
 }

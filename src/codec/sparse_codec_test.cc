@@ -168,6 +168,25 @@ TEST(SparseCodec, CutsTilesWhoseDigestsWouldNotChange) {
   }
 }
 
+// Nothing is left to cut where one 8-byte element's words cancel: the tile says so by equal digests, and is read.
+TEST(SparseCodec, KeepsALoneChangeThatItsDigestDoesNotShow) {
+  const Layout layout = OneTensorLayout(8, 1000);
+  const SegmentMap map = OneTensorMap(8, 1000);
+  const std::vector<uint64_t> keys = TensorKeysOf(layout);
+  SegmentImage lone = CheckRoundTrip(map, keys, {HiddenChange(keys[0], 700)}, true);
+  ASSERT_EQ(lone.record_count, 1U);
+  EXPECT_EQ(lone.record<TileRecord>(0).before, lone.record<TileRecord>(0).after);
+  // Two of them are cut apart; a tile of two changes that shows nothing is refused.
+  SegmentImage two = CheckRoundTrip(map, keys, {HiddenChange(keys[0], 7), HiddenChange(keys[0], 700)}, true);
+  EXPECT_EQ(two.record_count, 2U);
+  SegmentImage shown = CheckRoundTrip(map, keys, {{7, 0, 1}, {700, 0, 1}}, true);
+  ASSERT_EQ(shown.record_count, 1U);
+  TileRecord record = shown.record<TileRecord>(0);
+  record.after = record.before;
+  shown.set_record(0, record);
+  EXPECT_FALSE(PortableSparseCodec()->Open(map, shown.view()).ok());
+}
+
 TEST(SparseCodec, EndsTilesBeforeTheirSpanOutgrows32Bits) {
   const uint64_t element_count = (uint64_t{3} << 32) + 5;
   const SegmentMap map = OneTensorMap(1, element_count);

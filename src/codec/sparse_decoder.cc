@@ -6,6 +6,7 @@
 
 #include "base/checked_math.h"
 #include "base/unit.h"
+#include "codec/change_digest.h"
 #include "codec/sparse_table_set.h"
 
 namespace xorbit {
@@ -22,7 +23,7 @@ TileRecord RecordAt(const EncodedSegmentView& view, uint64_t record_index) {
 }
 
 // Everything about a record that its neighbours have no say in. Null if it is fine.
-const char* CheckRecord(const TileRecord& record, const SegmentTables& tables, bool has_digests) {
+const char* CheckRecord(const TileRecord& record, const SegmentTables& tables, bool has_digests, uint32_t unit_bytes) {
   if (record.mode > static_cast<uint8_t>(TileMode::kPlain)) return "unknown mode";
   if (record.table_set != 0) return "unknown table set";
   if (record.count_minus_1 > record.span) return "more changes than elements";
@@ -33,12 +34,15 @@ const char* CheckRecord(const TileRecord& record, const SegmentTables& tables, b
   if (mode == TileMode::kSparse && !tables.has_sparse()) return "the segment has no tables for its mode";
   if (mode == TileMode::kDense && !tables.has_dense()) return "the segment has no tables for its mode";
   if (mode == TileMode::kDense && record.span >= kWindowElements) return "a dense tile of more than 65536 elements";
-  if (has_digests && record.before == record.after) return "the same digest before and after";
+  if (has_digests && record.before == record.after && !MayDigestsBeEqual(unit_bytes, uint64_t{record.count_minus_1} + 1)) {
+    return "the same digest before and after";
+  }
   if (!has_digests && (record.before != 0 || record.after != 0)) return "digests in a payload without them";
   return nullptr;
 }
 
-Status CheckRecords(const EncodedSegmentView& view, const SegmentTables& tables, uint64_t element_count) {
+Status CheckRecords(const EncodedSegmentView& view, const SegmentTables& tables, const SegmentMap& map) {
+  const uint64_t element_count = map.element_count();
   if (CheckedMul(view.record_count, sizeof(TileRecord)) != view.records.size()) {
     return CorruptError("the sparse codec's records do not fit their count");
   }
@@ -48,7 +52,7 @@ Status CheckRecords(const EncodedSegmentView& view, const SegmentTables& tables,
   uint64_t change_count = 0;
   for (uint64_t i = 0; i < view.record_count; ++i) {
     const TileRecord record = RecordAt(view, i);
-    if (const char* why = CheckRecord(record, tables, view.has_digests)) return BadTile(i, why);
+    if (const char* why = CheckRecord(record, tables, view.has_digests, map.unit_bytes())) return BadTile(i, why);
     if (record.first < next_element) return BadTile(i, "overlaps the tile before it");
     if (record.first >= element_count || record.span >= element_count - record.first) return BadTile(i, "leaves the segment");
     if (i == 0 ? record.offset != 0 : record.offset < next_offset) return BadTile(i, "its bytes overlap the tile before it");
@@ -262,7 +266,7 @@ class SparseDecoder final : public SegmentDecoder {
 Result<std::unique_ptr<SegmentDecoder>> OpenSparse(const SegmentMap& map, const EncodedSegmentView& view,
                                                    const SparseKernels& kernels) {
   XORBIT_ASSIGN_OR_RETURN(const SegmentTables tables, ParseTables(view.tables, map.unit_bytes()));
-  XORBIT_RETURN_IF_ERROR(CheckRecords(view, tables, map.element_count()));
+  XORBIT_RETURN_IF_ERROR(CheckRecords(view, tables, map));
   return std::unique_ptr<SegmentDecoder>(std::make_unique<SparseDecoder>(map.unit_bytes(), view, tables, kernels));
 }
 

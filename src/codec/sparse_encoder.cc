@@ -135,12 +135,12 @@ class PieceEncoder {
     return window_index;
   }
 
-  // Encodes a tile, or its halves if a digest could not tell old from new.
+  // Encodes a tile, or its halves if a digest could not tell old from new and there is more than one change.
   Status AppendTile(uint64_t first, const TileChanges& tile, bool dense, ElementWeigher* weigher) {
     ChangeDigest digest;
     if (tile.olds != nullptr) {
       weigher->Add(first, std::span(tile.offsets, tile.count), tile.olds, tile.xors, &digest);
-      if (digest.before == digest.after) return AppendHalves(first, tile, dense);
+      if (digest.before == digest.after && tile.count > 1) return AppendHalves(first, tile, dense);
       piece_->change += digest.change();
     }
     const uint64_t offset = piece_->body.size();
@@ -165,9 +165,6 @@ class PieceEncoder {
   }
 
   Status AppendHalves(uint64_t first, const TileChanges& tile, bool dense) {
-    if (tile.count == 1) {
-      return UnsupportedError("the state digest cannot tell the old value of one 8-byte element from the new one");
-    }
     const uint32_t half = tile.count / 2;
     std::vector<uint32_t> rest(tile.offsets + half, tile.offsets + tile.count);
     const uint32_t start = rest[0];

@@ -48,6 +48,35 @@ inline std::vector<ElementChange> UniformChanges(Random& random, uint32_t unit_b
   return changes;
 }
 
+// Differences a and b of two words whose contributions to lane 0 cancel: a w + b v = 0 modulo 2^64, that is b = a t.
+// The extended Euclidean algorithm on 2^64 and t passes a pair of 32-bit numbers half-way.
+inline std::pair<int64_t, int64_t> CancellingDifferences(uint64_t w, uint64_t v) {
+  uint64_t inverse = v;  // Newton's iteration: v is odd
+  for (int i = 0; i < 6; ++i) inverse *= 2 - v * inverse;
+  const uint64_t t = 0 - w * inverse;
+  const uint64_t quotient = ~uint64_t{0} / t;
+  uint64_t last_b = t;
+  uint64_t b = 0 - quotient * t;
+  int64_t last_a = 1;
+  auto a = -static_cast<int64_t>(quotient);
+  while (b >> 32 != 0) {
+    const uint64_t times = last_b / b;
+    last_b = std::exchange(b, last_b - times * b);
+    last_a = std::exchange(a, last_a - static_cast<int64_t>(times) * a);
+  }
+  return {a, static_cast<int64_t>(b)};
+}
+
+// A change of one 8-byte element of tensor "w" that lane 0 does not show.
+inline ElementChange HiddenChange(uint64_t tensor_key, uint64_t element) {
+  const auto [low, high] =
+      CancellingDifferences(WordWeight(tensor_key, 2 * element).lane0, WordWeight(tensor_key, 2 * element + 1).lane0);
+  const auto old_word = [](int64_t difference) { return static_cast<uint64_t>(difference < 0 ? -difference : 0); };
+  const auto new_word = [&](int64_t difference) { return static_cast<uint64_t>(difference < 0 ? 0 : difference); };
+  const uint64_t old_bits = old_word(low) | old_word(high) << 32;
+  return {element, old_bits, old_bits ^ (new_word(low) | new_word(high) << 32)};
+}
+
 struct DecodedSegment {
   std::vector<std::pair<uint64_t, uint64_t>> changes;  // element, xor
   std::vector<std::pair<uint64_t, uint64_t>> digests;  // before, after of each record

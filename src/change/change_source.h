@@ -61,6 +61,9 @@ class ChangeSource {
   virtual uint32_t unit_bytes() const = 0;
   virtual uint64_t element_count() const = 0;
   virtual bool has_values() const = 0;  // whether olds are filled
+  // False only if no element of windows [first_window, first_window + window_count) changes, and the source knows without
+  // looking at each: then a reader need not either.
+  virtual bool MayChange(uint64_t /*first_window*/, uint64_t /*window_count*/) const { return true; }
   // A cursor over windows [first_window, first_window + window_count). The source must outlive it.
   virtual std::unique_ptr<ChangeCursor> Open(uint64_t first_window, uint64_t window_count) const = 0;
 };

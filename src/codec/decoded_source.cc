@@ -27,14 +27,6 @@ uint64_t ElementsBefore(const Part& part, uint64_t tensor_element) {
   return before;
 }
 
-// First part of the map that lies in tensor `tensor_index` or a later one.
-size_t FirstPartOf(const SegmentMap& map, uint32_t tensor_index) {
-  const auto& parts = map.parts();
-  return static_cast<size_t>(
-      std::partition_point(parts.begin(), parts.end(), [&](const Part& part) { return part.tensor_index < tensor_index; }) -
-      parts.begin());
-}
-
 // Walks one input's changes; remembers the record it decoded last, since ranges mostly ascend.
 class InputReader {
  public:
@@ -142,7 +134,7 @@ class DecodedCursor final : public ChangeCursor {
   // XORs what input `i` has for `run` into the window's mask.
   Status Pour(size_t i, const Run& run, uint64_t window_begin) {
     const SegmentMap& map = *source_.inputs_[i].map;
-    for (size_t p = FirstPartOf(map, run.tensor_index); p < map.parts().size(); ++p) {
+    for (size_t p = map.FirstPartReaching(run.tensor_index, run.tensor_element); p < map.parts().size(); ++p) {
       const Part& part = map.parts()[p];
       if (part.tensor_index != run.tensor_index || part.origin >= run.tensor_element + run.element_count) break;
       const uint64_t start = map.part_start(p);
@@ -153,6 +145,7 @@ class DecodedCursor final : public ChangeCursor {
         const uint64_t at = run.segment_element - window_begin + (tensor_element - run.tensor_element);
         mask_[at] = static_cast<Unit>(mask_[at] ^ LoadLe<Unit>(xor_bytes));
         touched_[at / 64] |= uint64_t{1} << (at % 64);
+        is_touched_ = true;
       }));
     }
     return {};
@@ -161,6 +154,8 @@ class DecodedCursor final : public ChangeCursor {
   // Moves the non-zero elements of the mask into `changes` and clears the mask.
   void Extract(WindowChanges* changes) {
     uint32_t count = 0;
+    changes->count = 0;
+    if (!std::exchange(is_touched_, false)) return;
     for (size_t word_index = 0; word_index < touched_.size(); ++word_index) {
       uint64_t word = touched_[word_index];
       touched_[word_index] = 0;
@@ -193,11 +188,18 @@ class DecodedCursor final : public ChangeCursor {
   std::vector<InputReader> readers_;
   std::vector<Unit> mask_;         // the window's XORs so far; all zero between windows
   std::vector<uint64_t> touched_;  // a bit per element of mask_ that was written
+  bool is_touched_ = false;        // whether any bit is set
 };
 
 DecodedSource::DecodedSource(const SegmentMap& target, std::vector<DecodedInput> inputs, ValueSide side,
-                             std::span<const ConstBytes> tensor_bytes)
-    : target_(&target), inputs_(std::move(inputs)), side_(side), tensor_bytes_(tensor_bytes) {}
+                             std::span<const ConstBytes> tensor_bytes, const ReachedElements* reached)
+    : target_(&target), inputs_(std::move(inputs)), side_(side), tensor_bytes_(tensor_bytes), reached_(reached) {}
+
+bool DecodedSource::MayChange(uint64_t first_window, uint64_t window_count) const {
+  if (reached_ == nullptr) return true;
+  const uint64_t first = first_window * kWindowElements;
+  return reached_->Touch(*target_, first, std::min(window_count * kWindowElements, element_count() - first));
+}
 
 std::unique_ptr<ChangeCursor> DecodedSource::Open(uint64_t first_window, uint64_t /*window_count*/) const {
   return WithUnit(unit_bytes(), [&]<typename Unit>() -> std::unique_ptr<ChangeCursor> {

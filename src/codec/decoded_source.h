@@ -20,6 +20,7 @@
 
 #include "change/change_source.h"
 #include "codec/codec.h"
+#include "codec/reached_elements.h"
 #include "tensor/segment.h"
 
 namespace xorbit {
@@ -40,13 +41,14 @@ enum class ValueSide {
 class DecodedSource final : public ChangeSource {
  public:
   // Inputs must have the target's unit; elements of theirs that the target does not hold are left out. tensor_bytes (layout
-  // order) may be empty for kNone; map, inputs and bytes must outlive the source.
+  // order) may be empty for kNone. `reached`, if there is one, knows all the inputs' records. All must outlive the source.
   DecodedSource(const SegmentMap& target, std::vector<DecodedInput> inputs, ValueSide side,
-                std::span<const ConstBytes> tensor_bytes);
+                std::span<const ConstBytes> tensor_bytes, const ReachedElements* reached = nullptr);
 
   uint32_t unit_bytes() const override { return target_->unit_bytes(); }
   uint64_t element_count() const override { return target_->element_count(); }
   bool has_values() const override { return side_ != ValueSide::kNone; }
+  bool MayChange(uint64_t first_window, uint64_t window_count) const override;
   // Next() fails with the decoder's kCorrupt.
   std::unique_ptr<ChangeCursor> Open(uint64_t first_window, uint64_t window_count) const override;
 
@@ -58,6 +60,7 @@ class DecodedSource final : public ChangeSource {
   std::vector<DecodedInput> inputs_;
   ValueSide side_;
   std::span<const ConstBytes> tensor_bytes_;
+  const ReachedElements* reached_;
 };
 
 }  // namespace xorbit

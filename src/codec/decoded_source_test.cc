@@ -41,6 +41,7 @@ std::vector<ElementChange> Drain(const ChangeSource& source, uint64_t windows_at
   window.Reserve(source.unit_bytes(), source.has_values());
   for (uint64_t first = 0; first < window_count; first += windows_at_a_time) {
     const uint64_t count = std::min(windows_at_a_time, window_count - first);
+    if (!source.MayChange(first, count)) continue;
     const auto cursor = source.Open(first, count);
     for (uint64_t w = first; w < first + count; ++w) {
       const Status status = cursor->Next(&window);
@@ -78,16 +79,20 @@ TEST(DecodedSourceTest, PoursAnyChainIntoAnySegmentation) {
     const auto target_state = states.back().bytes();
     for (const SegmentMap& target : RandomSegments(random, layout)) {
       std::vector<DecodedInput> inputs;
+      ReachedElements reached;
       for (const EncodedDelta& delta : deltas) {
         for (size_t i = 0; i < delta.maps.size(); ++i) {
           if (delta.maps[i].unit_bytes() == target.unit_bytes()) inputs.push_back({&delta.maps[i], delta.decoders[i].get()});
+          reached.Add(delta.maps[i], *delta.decoders[i]);
         }
       }
+      reached.Seal();
       std::vector<ElementChange> wanted = OracleDiff(target, base, target_state);
       EXPECT_EQ(Drain(DecodedSource(target, inputs, ValueSide::kBase, base), Between(random, 1, 5)), wanted);
       EXPECT_EQ(Drain(DecodedSource(target, inputs, ValueSide::kTarget, target_state), 1000), wanted);
       for (ElementChange& change : wanted) change.old_bits = 0;
       EXPECT_EQ(Drain(DecodedSource(target, inputs, ValueSide::kNone, {}), 2), wanted);
+      EXPECT_EQ(Drain(DecodedSource(target, inputs, ValueSide::kNone, {}, &reached), 1), wanted);
     }
   }
 }

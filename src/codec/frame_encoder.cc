@@ -21,6 +21,7 @@ class StretchEncoder {
   Status Run(const ElementRange& stretch) {
     const uint64_t first_window = stretch.first / kWindowElements;
     const uint64_t end_window = DivideRoundUp(stretch.end, kWindowElements);
+    if (!job_.source->MayChange(first_window, end_window - first_window)) return {};
     WindowChanges& window = scratch_.window;
     const auto cursor = job_.source->Open(first_window, end_window - first_window);
     ElementRange frame{stretch.first, stretch.first};  // empty: the first change opens the first frame

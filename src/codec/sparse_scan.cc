@@ -127,6 +127,7 @@ class Scanner {
   Status ScanRange(uint64_t range_index) {
     const uint64_t first = range_index * scan_->windows_per_range;
     const uint64_t end = std::min(first + scan_->windows_per_range, scan_->windows.size());
+    if (!source_->MayChange(first, end - first)) return {};
     const std::unique_ptr<ChangeCursor> cursor = source_->Open(first, end - first);
     const auto scratch = scratch_.Borrow();
     scratch->counts = {};

@@ -8,7 +8,8 @@
 namespace xorbit {
 namespace {
 
-Status CheckPart(const Layout& layout, uint32_t unit_bytes, uint32_t group, const Part& part) {
+// Where the part ends in its tensor, if it may stand in the segment.
+Result<uint64_t> CheckPart(const Layout& layout, uint32_t unit_bytes, uint32_t group, const Part& part) {
   if (part.tensor_index >= layout.tensors().size()) return CorruptError("a part names a tensor that the layout does not have");
   const TensorSpec& tensor = layout.tensors()[part.tensor_index];
   const auto fail = [&](std::string_view why) {
@@ -32,7 +33,7 @@ Status CheckPart(const Layout& layout, uint32_t unit_bytes, uint32_t group, cons
   }
   const auto end = CheckedAdd(part.origin, inner_extent);
   if (!end || *end > tensor.unit_count()) return fail("reaches past the tensor's end");
-  return {};
+  return *end;
 }
 
 }  // namespace
@@ -52,19 +53,22 @@ Result<SegmentMap> SegmentMap::Make(const Layout& layout, uint32_t unit_bytes, u
   SegmentMap map;
   map.starts_.reserve(parts.size() + 1);
   map.starts_.push_back(0);
+  map.reaches_.reserve(parts.size());
   for (size_t i = 0; i < parts.size(); ++i) {
-    XORBIT_RETURN_IF_ERROR(CheckPart(layout, unit_bytes, group, parts[i]));
+    XORBIT_ASSIGN_OR_RETURN(uint64_t reach, CheckPart(layout, unit_bytes, group, parts[i]));
     if (i > 0) {
       const Part& before = parts[i - 1];
       const bool ascending = before.tensor_index != parts[i].tensor_index ? before.tensor_index < parts[i].tensor_index
                                                                           : before.origin < parts[i].origin;
       if (!ascending) return CorruptError("a segment's parts must ascend by tensor, then origin");
+      if (before.tensor_index == parts[i].tensor_index) reach = std::max(reach, map.reaches_.back());
     }
     // Cannot overflow: nested digits make a part's count at most its tensor's, and CheckedAdd guards the sum of overlapping
     // ones.
     const auto next = CheckedAdd(map.starts_.back(), parts[i].element_count());
     if (!next || !CheckedMul(*next, unit_bytes)) return CorruptError("a segment has more than 2^64 bytes");
     map.starts_.push_back(*next);
+    map.reaches_.push_back(reach);
   }
   map.unit_bytes_ = unit_bytes;
   map.group_ = group;
@@ -74,6 +78,14 @@ Result<SegmentMap> SegmentMap::Make(const Layout& layout, uint32_t unit_bytes, u
 
 size_t SegmentMap::PartAt(uint64_t element) const {
   return static_cast<size_t>(std::upper_bound(starts_.begin(), starts_.end(), element) - starts_.begin()) - 1;
+}
+
+size_t SegmentMap::FirstPartReaching(uint32_t tensor_index, uint64_t tensor_element) const {
+  const auto ends_before = [&](const Part& part) {
+    if (part.tensor_index != tensor_index) return part.tensor_index < tensor_index;
+    return reaches_[static_cast<size_t>(&part - parts_.data())] <= tensor_element;
+  };
+  return static_cast<size_t>(std::partition_point(parts_.begin(), parts_.end(), ends_before) - parts_.begin());
 }
 
 Run RunInPart(const SegmentMap& map, size_t part_index, uint64_t at) {

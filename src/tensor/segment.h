@@ -68,12 +68,16 @@ class SegmentMap {
   uint64_t part_start(size_t index) const { return starts_[index]; }
   // The part that holds `element` < element_count().
   size_t PartAt(uint64_t element) const;
+  // First part, in order, that may hold an element of tensor `tensor_index` at or after `tensor_element`; a part of a later
+  // tensor or parts().size() if there is none. Parts that interleave may be named although they end before.
+  size_t FirstPartReaching(uint32_t tensor_index, uint64_t tensor_element) const;
 
  private:
   uint32_t unit_bytes_ = 0;
   uint32_t group_ = 0;
   std::vector<Part> parts_;
-  std::vector<uint64_t> starts_;  // parts_.size() + 1 entries
+  std::vector<uint64_t> starts_;   // parts_.size() + 1 entries
+  std::vector<uint64_t> reaches_;  // per part: where it or an earlier part of its tensor ends, in the tensor
 };
 
 // Walks [first, first + count) of a segment as runs, in order. The map must outlive the walker.

@@ -54,6 +54,32 @@ Part RandomPart(Random& random, uint32_t tensor_index, uint64_t extent) {
   return part;
 }
 
+TEST(SegmentTest, FindsTheFirstPartThatReachesAnElement) {
+  const auto seed = TestSeed();
+  SCOPED_TRACE(seed);
+  Random random(seed);
+  const Layout layout = Layout::Make({Spec("a", Dtype::kU8, {100}), Spec("b", Dtype::kU8, {100})}).value();
+  for (int round = 0; round < 300; ++round) {
+    std::vector<Part> parts;
+    for (uint64_t i = Between(random, 0, 6); i > 0; --i) parts.push_back(RandomPart(random, random() % 2, 100));
+    const auto place = [](const Part& part) { return std::pair(part.tensor_index, part.origin); };
+    std::sort(parts.begin(), parts.end(), [&](const Part& a, const Part& b) { return place(a) < place(b); });
+    const auto map = SegmentMap::Make(layout, 1, 0, parts);
+    if (!map.ok()) continue;  // two parts with one origin
+    for (uint32_t tensor_index = 0; tensor_index < 2; ++tensor_index) {
+      for (uint64_t element = 0; element < 100; ++element) {
+        size_t wanted = 0;
+        while (wanted < parts.size() &&
+               (parts[wanted].tensor_index < tensor_index ||
+                (parts[wanted].tensor_index == tensor_index && PositionsOf(parts[wanted]).back() < element))) {
+          ++wanted;
+        }
+        EXPECT_EQ(map->FirstPartReaching(tensor_index, element), wanted);
+      }
+    }
+  }
+}
+
 TEST(SegmentTest, WalksLikeTheDefinition) {
   const auto seed = TestSeed();
   SCOPED_TRACE(seed);

@@ -1,88 +1,9 @@
 #include "base/json.h"
 
 #include <algorithm>
-#include <vector>
-
-#include "base/json_reader.h"
 
 namespace xorbit {
 namespace {
-
-// Builds the value from the parser's events. The library's own builder keeps the last of several equal keys and has no depth
-// limit.
-class StrictBuilder final : public nlohmann::json_sax<Json> {
- public:
-  explicit StrictBuilder(uint32_t max_depth) : max_depth_(max_depth) {}
-
-  Json& root() { return root_; }
-  const std::string& error() const { return error_; }
-
-  bool null() override { return Add(Json(nullptr)); }
-  bool boolean(bool value) override { return Add(Json(value)); }
-  bool number_integer(number_integer_t value) override { return Add(Json(value)); }
-  bool number_unsigned(number_unsigned_t value) override { return Add(Json(value)); }
-  bool number_float(number_float_t value, const string_t&) override { return Add(Json(value)); }
-  bool string(string_t& value) override { return Add(Json(std::move(value))); }
-  bool binary(binary_t&) override { return Fail("is not JSON text"); }
-  bool start_object(std::size_t) override { return Open(Json::object()); }
-  bool start_array(std::size_t) override { return Open(Json::array()); }
-  bool end_object() override { return Close(); }
-  bool end_array() override { return Close(); }
-
-  bool key(string_t& key) override {
-    const auto [at, is_new] = open_.back()->emplace(key, nullptr);
-    if (!is_new) return Fail("repeats a key in an object");
-    pending_ = &*at;
-    return true;
-  }
-
-  bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception&) override {
-    return Fail("is not valid JSON near byte " + std::to_string(position));
-  }
-
- private:
-  // Stores the value where the innermost open container wants it; returns null only after an error.
-  Json* Store(Json value) {
-    if (open_.empty()) {
-      root_ = std::move(value);
-      return &root_;
-    }
-    if (open_.back()->is_array()) {
-      open_.back()->push_back(std::move(value));
-      return &open_.back()->back();
-    }
-    *pending_ = std::move(value);
-    return pending_;
-  }
-
-  bool Add(Json value) {
-    Store(std::move(value));
-    return true;
-  }
-
-  // Pointers on the stack stay valid: a container grows only while it is the innermost one.
-  bool Open(Json container) {
-    if (open_.size() == max_depth_) return Fail("is nested deeper than " + std::to_string(max_depth_) + " levels");
-    open_.push_back(Store(std::move(container)));
-    return true;
-  }
-
-  bool Close() {
-    open_.pop_back();
-    return true;
-  }
-
-  bool Fail(std::string why) {
-    if (error_.empty()) error_ = std::move(why);
-    return false;
-  }
-
-  uint32_t max_depth_;
-  Json root_;
-  std::vector<Json*> open_;
-  Json* pending_ = nullptr;  // the value of the key read last, in the innermost object
-  std::string error_;
-};
 
 std::string FieldName(std::string_view key) { return "field '" + std::string(key) + "'"; }
 
@@ -92,17 +13,15 @@ Status WrongType(std::string_view what, std::string_view expected) {
 
 }  // namespace
 
-Result<Json> ParseJson(std::string_view text, uint32_t max_depth) {
-  XORBIT_RETURN_IF_ERROR(RefuseHiddenText(text));
-  StrictBuilder builder(max_depth);
-  bool parsed = false;
-  try {
-    parsed = Json::sax_parse(text, &builder);
-  } catch (const std::exception&) {
-    return CorruptError("is not valid JSON");
-  }
-  if (!parsed) return CorruptError(builder.error());
-  return std::move(builder.root());
+JsonShape JsonShape::Object(std::initializer_list<std::string_view> keys) {
+  JsonShape shape;
+  for (const std::string_view key : keys) shape.fields.push_back({key, {}});
+  shape.fields.push_back({"critical", Each({}, kMaxCriticalFields)});
+  return shape;
+}
+
+JsonShape JsonShape::Each(JsonShape shape, uint64_t max_count) {
+  return {.fields = {}, .each = std::make_shared<const JsonShape>(std::move(shape)), .max_count = max_count, .take = {}};
 }
 
 std::string DumpJson(const OrderedJson& json) {

@@ -40,7 +40,40 @@ Status CheckPayloadName(std::string_view name) {
   return CorruptError("weight_map leads to " + Quoted(name) + ", which is not the name of a .safetensors file in the folder");
 }
 
-Result<MilesIndex> ReadFields(const Json& root) {
+// Takes the entries of weight_map one by one, and keeps the first error for when it is known that this is a delta at all.
+class MapReader {
+ public:
+  Status Take(const std::string& name, const Json& value) {
+    if (!status_.ok()) return {};
+    auto file = AsString(value, "weight_map's file of " + Quoted(name));
+    status_ = file.ok() ? CheckPayloadName(*file) : file.status();
+    if (status_.ok() && !map_.emplace(name, std::move(file).value()).second) {
+      status_ = CorruptError("weight_map has " + Quoted(name) + " twice");
+    }
+    return {};
+  }
+  Result<std::map<std::string, std::string>> Finish() {
+    XORBIT_RETURN_IF_ERROR(status_);
+    return std::move(map_);
+  }
+
+ private:
+  Status status_;
+  std::map<std::string, std::string> map_;
+};
+
+JsonShape IndexShape(MapReader* map) {
+  JsonShape file;
+  file.take = [map](const std::string& name, const Json& value) { return map->Take(name, value); };
+  JsonShape metadata;
+  metadata.fields = {
+      {"version", {}}, {"base_version", {}}, {"delta_encoding", {}}, {"compression_format", {}}, {"checksum_format", {}}};
+  JsonShape index;
+  index.fields = {{"metadata", std::move(metadata)}, {"weight_map", JsonShape::Each(std::move(file), UINT64_MAX)}};
+  return index;
+}
+
+Result<MilesIndex> ReadFields(const Json& root, MapReader* map) {
   XORBIT_RETURN_IF_ERROR(ExpectObject(root, "the index"));
   if (!root.contains("metadata")) {
     return RefusedError("is a full version, not a delta (no metadata); use the folder as a checkpoint");
@@ -54,12 +87,8 @@ Result<MilesIndex> ReadFields(const Json& root) {
   XORBIT_ASSIGN_OR_RETURN(index.checksum_format, ParseChecksumFormat(checksum));
   XORBIT_ASSIGN_OR_RETURN(index.version, GetVersion(*metadata, "version"));
   XORBIT_ASSIGN_OR_RETURN(index.base_version, GetVersion(*metadata, "base_version"));
-  XORBIT_ASSIGN_OR_RETURN(const Json* weight_map, GetObject(root, "weight_map"));
-  for (const auto& [name, value] : weight_map->items()) {
-    XORBIT_ASSIGN_OR_RETURN(std::string file, AsString(value, "weight_map's file of " + Quoted(name)));
-    XORBIT_RETURN_IF_ERROR(CheckPayloadName(file));
-    index.weight_map.emplace(name, std::move(file));
-  }
+  XORBIT_RETURN_IF_ERROR(GetObject(root, "weight_map").status());
+  XORBIT_ASSIGN_OR_RETURN(index.weight_map, map->Finish());
   return index;
 }
 
@@ -67,8 +96,9 @@ Result<MilesIndex> ReadFields(const Json& root) {
 
 Result<MilesIndex> ParseMilesIndex(std::string_view json) {
   if (json.size() > kMilesMaxIndexBytes) return CorruptError("is longer than an index may be");
-  XORBIT_ASSIGN_OR_RETURN(const Json root, ParseJson(json, kIndexDepth));
-  return ReadFields(root);
+  MapReader map;
+  XORBIT_ASSIGN_OR_RETURN(const Json root, ParseJson(json, IndexShape(&map), kIndexDepth));
+  return ReadFields(root, &map);
 }
 
 std::string WriteMilesIndex(const MilesIndex& index) {

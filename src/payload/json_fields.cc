@@ -12,8 +12,10 @@ constexpr uint32_t kMaxDepth = 16;  // ours are at most 4; room for fields of la
 
 }  // namespace
 
-Result<Json> ParseDocument(std::string_view text, std::string_view format, uint32_t format_version) {
-  XORBIT_ASSIGN_OR_RETURN(Json json, ParseJson(text, kMaxDepth));
+Result<Json> ParseDocument(std::string_view text, JsonShape shape, std::string_view format, uint32_t format_version) {
+  shape.fields.push_back({"format", {}});
+  shape.fields.push_back({"format_version", {}});
+  XORBIT_ASSIGN_OR_RETURN(Json json, ParseJson(text, shape, kMaxDepth));
   XORBIT_RETURN_IF_ERROR(ExpectObject(json, "the whole"));
   XORBIT_ASSIGN_OR_RETURN(const std::string found, GetString(json, "format"));
   if (found != format) return CorruptError("field 'format' must be \"" + std::string(format) + "\"");
@@ -60,6 +62,10 @@ Result<CodecId> GetCodec(const Json& object, std::string_view key) {
   const Codec* codec = FindCodec(name);
   if (codec == nullptr) return UnsupportedError("uses a codec that this xorbit does not have");
   return codec->id();
+}
+
+JsonShape ManifestOwnerShape() {
+  return JsonShape::Object({"file", "byte_count", "head_byte_count", "change_count", "sha256", "head_sha256", "change_digest"});
 }
 
 Result<ManifestOwner> ParseManifestOwner(const Json& json, uint32_t owner_index) {

@@ -40,9 +40,7 @@ Result<TensorSpec> ParseRow(const Json& row) {
 
 Result<std::vector<std::string>> ParseGroups(const Json& json) {
   XORBIT_ASSIGN_OR_RETURN(const Json* entries, GetArray(json, "groups"));
-  if (entries->empty() || entries->size() > kMaxGroups) {
-    return CorruptError("field 'groups' must have 1 to " + std::to_string(kMaxGroups) + " entries");
-  }
+  if (entries->empty()) return CorruptError("field 'groups' must have 1 to " + std::to_string(kMaxGroups) + " entries");
   std::vector<std::string> groups;
   for (const Json& entry : *entries) {
     XORBIT_ASSIGN_OR_RETURN(std::string group, AsString(entry, "an entry of 'groups'"));
@@ -52,18 +50,51 @@ Result<std::vector<std::string>> ParseGroups(const Json& json) {
   return groups;
 }
 
-Result<Layout> ParseFields(const Json& json) {
+// Takes the rows one by one, so that no tree of a long list is built. Keeps the first error for when the format is known.
+class RowReader {
+ public:
+  void Take(const Json& row) {
+    if (!status_.ok()) return;
+    auto tensor = ParseRow(row);
+    if (!tensor.ok()) {
+      status_ = tensor.status().WithContext("tensor " + std::to_string(tensors_.size()));
+    } else if (!tensors_.empty() && tensors_.back().name >= tensor->name) {
+      status_ = CorruptError("tensors do not ascend by name");
+    } else {
+      tensors_.push_back(std::move(tensor).value());
+    }
+  }
+  Result<std::vector<TensorSpec>> Finish() {
+    XORBIT_RETURN_IF_ERROR(status_);
+    return std::move(tensors_);
+  }
+
+ private:
+  Status status_;
+  std::vector<TensorSpec> tensors_;
+};
+
+JsonShape LayoutShape(RowReader* rows) {
+  // A value of a row is a name, a dtype, a shape or the marks; ParseRow tells which must be which.
+  JsonShape value = JsonShape::Object({"group", "frozen"});
+  value.each = std::make_shared<const JsonShape>();
+  value.max_count = Layout::kMaxRank;
+  JsonShape row = JsonShape::Each(std::move(value), 5);  // one more than may be, for ParseRow to refuse
+  row.take = [rows](const std::string&, const Json& json) {
+    rows->Take(json);
+    return Status();
+  };
+  JsonShape layout = JsonShape::Object({});
+  layout.fields.push_back({"groups", JsonShape::Each({}, kMaxGroups)});
+  layout.fields.push_back({"tensors", JsonShape::Each(std::move(row), UINT64_MAX)});
+  return layout;
+}
+
+Result<Layout> ParseFields(const Json& json, RowReader* reader) {
   XORBIT_RETURN_IF_ERROR(CheckCriticalFields(json, {"format", "format_version", "groups", "tensors"}));
   XORBIT_ASSIGN_OR_RETURN(std::vector<std::string> groups, ParseGroups(json));
-  XORBIT_ASSIGN_OR_RETURN(const Json* rows, GetArray(json, "tensors"));
-  std::vector<TensorSpec> tensors;
-  tensors.reserve(rows->size());
-  for (const Json& row : *rows) {
-    auto tensor = ParseRow(row);
-    if (!tensor.ok()) return tensor.status().WithContext("tensor " + std::to_string(tensors.size()));
-    if (!tensors.empty() && tensors.back().name >= tensor->name) return CorruptError("tensors do not ascend by name");
-    tensors.push_back(std::move(tensor).value());
-  }
+  XORBIT_RETURN_IF_ERROR(GetArray(json, "tensors").status());
+  XORBIT_ASSIGN_OR_RETURN(std::vector<TensorSpec> tensors, reader->Finish());
   return Layout::Make(std::move(tensors), std::move(groups));
 }
 
@@ -89,8 +120,9 @@ std::string WriteLayoutJson(const Layout& layout) {
 }
 
 Result<Layout> ParseLayoutJson(std::string_view text) {
-  XORBIT_ASSIGN_OR_RETURN(const Json json, ParseDocument(text, kFormatName, kLayoutFormatVersion));
-  return ParseFields(json);
+  RowReader rows;
+  XORBIT_ASSIGN_OR_RETURN(const Json json, ParseDocument(text, LayoutShape(&rows), kFormatName, kLayoutFormatVersion));
+  return ParseFields(json, &rows);
 }
 
 Result<Layout> ParseLayoutJson(std::string_view text, const Sha256Digest& expected_digest) {

@@ -10,6 +10,15 @@ namespace {
 
 constexpr std::string_view kFormatName = "xorbit-delta";
 
+JsonShape ManifestShape() {
+  JsonShape shape = JsonShape::Object(
+      {"layout_digest", "codec", "has_digests", "base_digest", "target_digest", "change_count", "total_bytes"});
+  shape.fields.push_back(
+      {"stream", JsonShape::Object({"stream_id", "base_fingerprint", "base_version", "target_version", "publication_id"})});
+  shape.fields.push_back({"owners", JsonShape::Each(ManifestOwnerShape(), kMaxOwners)});
+  return shape;
+}
+
 Result<StreamIdentity> ParseStream(const Json& json) {
   XORBIT_RETURN_IF_ERROR(
       CheckCriticalFields(json, {"stream_id", "base_fingerprint", "base_version", "target_version", "publication_id"}));
@@ -65,9 +74,7 @@ Result<Manifest> ParseFields(const Json& json) {
     manifest.stream = std::move(parsed).value();
   }
   XORBIT_ASSIGN_OR_RETURN(const Json* owners, GetArray(json, "owners"));
-  if (owners->empty() || owners->size() > kMaxOwners) {
-    return CorruptError("field 'owners' must have 1 to " + std::to_string(kMaxOwners) + " entries");
-  }
+  if (owners->empty()) return CorruptError("field 'owners' must have 1 to " + std::to_string(kMaxOwners) + " entries");
   for (const Json& entry : *owners) {
     const auto index = static_cast<uint32_t>(manifest.owners.size());
     auto owner = ParseManifestOwner(entry, index);
@@ -141,7 +148,8 @@ std::string WriteManifest(const Manifest& manifest) {
 }
 
 Result<Manifest> ParseManifest(std::string_view text) {
-  XORBIT_ASSIGN_OR_RETURN(const Json json, ParseDocument(text, kFormatName, kManifestFormatVersion));
+  static const JsonShape shape = ManifestShape();
+  XORBIT_ASSIGN_OR_RETURN(const Json json, ParseDocument(text, shape, kFormatName, kManifestFormatVersion));
   return ParseFields(json);
 }
 

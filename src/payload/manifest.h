@@ -18,7 +18,7 @@ inline constexpr uint32_t kManifestFormatVersion = 1;
 inline constexpr uint32_t kLayoutFormatVersion = 1;
 
 // Bounds on what a reader loads into memory before it knows whose it is.
-inline constexpr uint64_t kMaxManifestBytes = uint64_t{64} << 20;
+inline constexpr uint64_t kMaxManifestBytes = uint64_t{16} << 20;  // kMaxOwners take half of it
 inline constexpr uint64_t kMaxLayoutBytes = uint64_t{128} << 20;
 inline constexpr uint32_t kMaxGroups = 256;
 
@@ -67,10 +67,10 @@ Result<Manifest> SealManifest(const Layout& layout, const std::vector<Payload>& 
 // Deterministic: same manifest, same bytes. No times, no random ids of its own.
 std::string WriteManifest(const Manifest& manifest);
 
-// Strict, kCorrupt: missing or mistyped fields, numbers out of range, repeated keys, file names other than PayloadFileName's,
-// no owners or more than kMaxOwners, change counts that do not add up, owners' changes that do not add up to target - base
-// (without digests: that are not zero), ids of a stream that could not be file names. kUnsupported: another format version or
-// codec. Unknown fields are ignored unless "critical" lists them.
+// Strict, kCorrupt: missing or mistyped fields, numbers out of range, repeated keys that it knows, file names other than
+// PayloadFileName's, no owners or more than kMaxOwners, change counts that do not add up, owners' changes that do not add up to
+// target - base (without digests: that are not zero), ids of a stream that could not be file names. kUnsupported: another
+// format version or codec. Unknown fields are ignored unless "critical" lists them.
 Result<Manifest> ParseManifest(std::string_view json);
 
 // layouts/<digest>.json: the layout, its presence groups and frozen marks. Parse recomputes the digest and refuses another, and

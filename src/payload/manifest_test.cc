@@ -111,7 +111,7 @@ TEST(Manifest, RefusesFieldByField) {
   EXPECT_THAT(with([](Json& json) { json["format_version"] = 2; }), HasSubstr("format version 2"));
   EXPECT_THAT(with([](Json& json) { json["codec"] = "middle-out"; }), HasSubstr("codec"));
   EXPECT_THAT(with([](Json& json) { json["change_count"] = 1; }), HasSubstr("do not add up"));
-  EXPECT_THAT(with([](Json& json) { json["owners"] = Json::array(); }), HasSubstr("1 to 1048576"));
+  EXPECT_THAT(with([](Json& json) { json["owners"] = Json::array(); }), HasSubstr("1 to 16384"));
   EXPECT_THAT(with([](Json& json) { json["owners"].erase(1); }), HasSubstr("do not add up"));
   EXPECT_THAT(with([](Json& json) { std::swap(json["owners"][0], json["owners"][1]); }),
               HasSubstr("field 'file' must be owner-00000-"));

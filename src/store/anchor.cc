@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::string_view kFormatName = "xorbit-anchor";
 constexpr uint32_t kFormatVersion = 1;
+constexpr uint64_t kMaxAnchorFiles = 65'536;  // as many as a checkpoint may have
 constexpr std::string_view kAnchorName = "anchor.json";
 
 Result<AnchorFile> ParseFile(const Json& json) {
@@ -44,7 +45,9 @@ std::string WriteAnchor(const Anchor& anchor) {
 }
 
 Result<Anchor> ParseAnchor(std::string_view text) {
-  XORBIT_ASSIGN_OR_RETURN(const Json json, ParseDocument(text, kFormatName, kFormatVersion));
+  JsonShape shape = JsonShape::Object({"version", "state_digest"});
+  shape.fields.push_back({"files", JsonShape::Each(JsonShape::Object({"name", "byte_count", "sha256"}), kMaxAnchorFiles)});
+  XORBIT_ASSIGN_OR_RETURN(const Json json, ParseDocument(text, shape, kFormatName, kFormatVersion));
   XORBIT_RETURN_IF_ERROR(CheckCriticalFields(json, {"format", "format_version", "version", "state_digest", "files"}));
   Anchor anchor;
   XORBIT_ASSIGN_OR_RETURN(anchor.version, GetUnsigned(json, "version", kMaxVersion));

@@ -20,7 +20,8 @@ std::string WriteHeadHint(uint64_t newest_version) {
 }
 
 Result<uint64_t> ParseHeadHint(std::string_view text) {
-  XORBIT_ASSIGN_OR_RETURN(const Json json, ParseDocument(text, kFormatName, kFormatVersion));
+  XORBIT_ASSIGN_OR_RETURN(const Json json,
+                          ParseDocument(text, JsonShape::Object({"newest_version"}), kFormatName, kFormatVersion));
   XORBIT_RETURN_IF_ERROR(CheckCriticalFields(json, {"format", "format_version", "newest_version"}));
   return GetUnsigned(json, "newest_version", kMaxVersion);
 }

@@ -11,6 +11,15 @@ namespace {
 constexpr std::string_view kFormatName = "xorbit-receipt";
 constexpr uint32_t kFormatVersion = 1;
 
+JsonShape ReceiptShape() {
+  JsonShape shape = JsonShape::Object({"base_version", "target_version", "publication_id", "owner_index", "owner_count",
+                                       "codec", "has_digests", "base_part_digest", "parts_sha256"});
+  shape.fields.push_back({"payload", ManifestOwnerShape()});
+  shape.fields.push_back(
+      {"witnesses", JsonShape::Each(JsonShape::Object({"owner_index", "part_sha256", "after_digest"}), kMaxOwners)});
+  return shape;
+}
+
 Result<WitnessDigest> ParseWitness(const Json& json, uint32_t owner_count) {
   XORBIT_RETURN_IF_ERROR(ExpectObject(json, "the entry"));
   XORBIT_RETURN_IF_ERROR(CheckCriticalFields(json, {"owner_index", "part_sha256", "after_digest"}));
@@ -69,7 +78,7 @@ std::string WriteReceipt(const Receipt& receipt) {
 }
 
 Result<Receipt> ParseReceipt(std::string_view text) {
-  XORBIT_ASSIGN_OR_RETURN(const Json json, ParseDocument(text, kFormatName, kFormatVersion));
+  XORBIT_ASSIGN_OR_RETURN(const Json json, ParseDocument(text, ReceiptShape(), kFormatName, kFormatVersion));
   XORBIT_RETURN_IF_ERROR(CheckCriticalFields(
       json, {"format", "format_version", "base_version", "target_version", "publication_id", "owner_index", "owner_count",
              "codec", "has_digests", "payload", "base_part_digest", "parts_sha256", "witnesses"}));

@@ -25,7 +25,9 @@ std::string WriteStreamInfo(const StreamInfo& info) {
 }
 
 Result<StreamInfo> ParseStreamInfo(std::string_view text) {
-  XORBIT_ASSIGN_OR_RETURN(const Json json, ParseDocument(text, kFormatName, kFormatVersion));
+  const JsonShape shape =
+      JsonShape::Object({"stream_id", "base_fingerprint", "base_digest", "frozen_digest", "layout_digest", "resume_window"});
+  XORBIT_ASSIGN_OR_RETURN(const Json json, ParseDocument(text, shape, kFormatName, kFormatVersion));
   XORBIT_RETURN_IF_ERROR(CheckCriticalFields(json, {"format", "format_version", "stream_id", "base_fingerprint", "base_digest",
                                                     "frozen_digest", "layout_digest", "resume_window"}));
   StreamInfo info;

@@ -7,6 +7,7 @@ namespace {
 
 constexpr std::string_view kFormatName = "xorbit-tombstones";
 constexpr uint32_t kFormatVersion = 1;
+constexpr uint64_t kMaxTombstones = uint64_t{1} << 20;  // of each kind: about what kMaxTombstoneBytes hold
 
 // [base version, target version, publication id]: a long run lists many.
 Result<PublicationPlace> ParseRow(const Json& row) {
@@ -36,7 +37,10 @@ std::string WriteTombstones(const Tombstones& tombstones) {
 }
 
 Result<Tombstones> ParseTombstones(std::string_view text) {
-  XORBIT_ASSIGN_OR_RETURN(const Json json, ParseDocument(text, kFormatName, kFormatVersion));
+  JsonShape shape = JsonShape::Object({"number"});
+  shape.fields.push_back({"publications", JsonShape::Each(JsonShape::Each({}, 4), kMaxTombstones)});
+  shape.fields.push_back({"anchors", JsonShape::Each({}, kMaxTombstones)});
+  XORBIT_ASSIGN_OR_RETURN(const Json json, ParseDocument(text, shape, kFormatName, kFormatVersion));
   XORBIT_RETURN_IF_ERROR(CheckCriticalFields(json, {"format", "format_version", "number", "publications", "anchors"}));
   Tombstones tombstones;
   XORBIT_ASSIGN_OR_RETURN(tombstones.number, GetUnsigned(json, "number", kMaxVersion));

@@ -66,7 +66,9 @@ std::string WriteVersionRecord(const VersionRecord& record) {
 }
 
 Result<VersionRecord> ParseVersionRecord(std::string_view text) {
-  XORBIT_ASSIGN_OR_RETURN(const Json json, ParseDocument(text, kFormatName, kFormatVersion));
+  const JsonShape shape = JsonShape::Object(
+      {"version", "decision", "target_digest", "layout_digest", "parent", "publication_id", "manifest_sha256"});
+  XORBIT_ASSIGN_OR_RETURN(const Json json, ParseDocument(text, shape, kFormatName, kFormatVersion));
   XORBIT_RETURN_IF_ERROR(CheckCriticalFields(json, {"format", "format_version", "version", "decision", "target_digest",
                                                     "layout_digest", "parent", "publication_id", "manifest_sha256"}));
   VersionRecord record;

@@ -147,6 +147,17 @@ Status ParseAbsentGroups(const Json& json, const Layout& layout, std::vector<uin
   return {};
 }
 
+JsonShape SpecShape(const Layout& layout) {
+  JsonShape shape = JsonShape::Object({"format", "format_version", "layout_digest", "epoch"});
+  shape.fields.push_back({"absent_groups", JsonShape::Each({}, layout.groups().size())});
+  for (const std::string_view key : {"regions", "classes", "pieces", "shadows", "aliases", "derived"}) {
+    // Rows of numbers and names, and of digits: one more than may be, for the rows' parsers to refuse.
+    const JsonShape row = JsonShape::Each(JsonShape::Each({}, 4), kMaxLiveDigits + 2);
+    shape.fields.push_back({key, JsonShape::Each(row, kMaxLivePieces)});
+  }
+  return shape;
+}
+
 Result<LiveMapSpec> ParseSpec(const Json& json, const Layout& layout) {
   XORBIT_RETURN_IF_ERROR(ExpectObject(json, "the whole"));
   XORBIT_ASSIGN_OR_RETURN(const std::string format, GetString(json, "format"));
@@ -223,7 +234,7 @@ std::string WriteLiveMapJson(const Layout& layout, const LiveMap& map) {
 
 Result<LiveMap> ParseLiveMapJson(std::string_view text, const Layout& layout) {
   if (text.size() > kMaxLiveMapBytes) return CorruptError("is longer than a live map may be");
-  XORBIT_ASSIGN_OR_RETURN(const Json json, ParseJson(text, kMaxDepth));
+  XORBIT_ASSIGN_OR_RETURN(const Json json, ParseJson(text, SpecShape(layout), kMaxDepth));
   XORBIT_ASSIGN_OR_RETURN(LiveMapSpec spec, ParseSpec(json, layout));
   return LiveMap::Make(layout, std::move(spec));
 }

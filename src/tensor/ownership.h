@@ -10,7 +10,9 @@
 
 namespace xorbit {
 
-inline constexpr uint32_t kMaxOwners = 1U << 20;
+// Every trainer rank may be an owner. A reader maps the payloads of all owners of all deltas that it folds at once, and Linux
+// lets a process map 65530 files.
+inline constexpr uint32_t kMaxOwners = 1U << 14;
 
 // How PlanOwners cuts. Frozen and empty tensors are owned by nobody.
 enum class Split {

@@ -11,22 +11,12 @@ namespace {
 // aside, and experts repeat after a few.
 constexpr size_t kMaxPeriod = 64;
 
-// Indices of the tensors that a segment of this unit counts.
-std::vector<uint32_t> CountedTensors(const Layout& layout, uint32_t unit_bytes) {
-  std::vector<uint32_t> counted;
-  for (uint32_t i = 0; i < layout.tensors().size(); ++i) {
-    const TensorSpec& tensor = layout.tensors()[i];
-    if (tensor.byte_count != 0 && UnitBytesOf(tensor.dtype) == unit_bytes) counted.push_back(i);
-  }
-  return counted;
-}
-
 void AppendOp(Buffer& out, PartsOp op, uint64_t count) { AppendVarint(out, 4 * count + static_cast<uint64_t>(op)); }
 
 class PartsEncoder {
  public:
   PartsEncoder(const Layout& layout, const SegmentMap& map)
-      : layout_(layout), counted_(CountedTensors(layout, map.unit_bytes())) {
+      : layout_(layout), counted_(layout.TensorsOfUnit(map.unit_bytes())) {
     held_.reserve(counted_.size());
     size_t at = 0;
     for (const uint32_t tensor_index : counted_) {
@@ -104,7 +94,7 @@ class PartsEncoder {
   }
 
   const Layout& layout_;
-  std::vector<uint32_t> counted_;
+  const std::vector<uint32_t>& counted_;     // tensors that a segment of this unit counts
   std::vector<std::span<const Part>> held_;  // indexed like counted_
   Buffer out_;
 };
@@ -112,7 +102,7 @@ class PartsEncoder {
 class PartsDecoder {
  public:
   PartsDecoder(const Layout& layout, uint32_t unit_bytes, ConstBytes bytes)
-      : layout_(layout), counted_(CountedTensors(layout, unit_bytes)), reader_(bytes) {}
+      : layout_(layout), counted_(layout.TensorsOfUnit(unit_bytes)), reader_(bytes) {}
 
   Result<std::vector<Part>> Decode() {
     while (reader_.remaining() > 0) {
@@ -199,8 +189,8 @@ class PartsDecoder {
   }
 
   const Layout& layout_;
-  std::vector<uint32_t> counted_;
-  std::vector<size_t> first_part_;  // per counted tensor decided so far: its first part in parts_
+  const std::vector<uint32_t>& counted_;  // tensors that a segment of this unit counts
+  std::vector<size_t> first_part_;        // per counted tensor decided so far: its first part in parts_
   std::vector<Part> parts_;
   ByteReader reader_;
 };

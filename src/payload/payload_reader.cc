@@ -46,6 +46,7 @@ Status CheckSegmentRecord(const PayloadHeader& header, const SegmentRecord& reco
   if (record.unit_bytes != 1 && record.unit_bytes != 2 && record.unit_bytes != 4 && record.unit_bytes != 8) {
     return CorruptError("has a segment whose unit is not 1, 2, 4 or 8 bytes");
   }
+  if (record.element_count == 0) return CorruptError("has a segment without elements");
   if (record.change_count > record.element_count || record.record_count > record.change_count ||
       (record.record_count == 0) != (record.change_count == 0)) {
     return CorruptError("has a segment whose counts contradict each other");

@@ -219,6 +219,7 @@ TEST_F(HostileField, SegmentRecord) {
   EXPECT_THAT(With<uint32_t>(kFirst + offsetof(SegmentRecord, unit_bytes), 8), HasSubstr("frozen"));
   EXPECT_THAT(With<uint32_t>(kFirst + offsetof(SegmentRecord, group), 2), HasSubstr("not declared"));
   EXPECT_THAT(With<uint32_t>(kFirst + sizeof(SegmentRecord) + offsetof(SegmentRecord, unit_bytes), 1), HasSubstr("ascend"));
+  EXPECT_THAT(With<uint64_t>(kFirst + offsetof(SegmentRecord, element_count), 0), HasSubstr("segment without elements"));
   EXPECT_THAT(With<uint64_t>(kFirst + offsetof(SegmentRecord, element_count), 31), HasSubstr("parts do not add up"));
   EXPECT_THAT(With<uint64_t>(kFirst + offsetof(SegmentRecord, change_count), UINT64_MAX), HasSubstr("contradict"));
   EXPECT_THAT(With<uint64_t>(kFirst + offsetof(SegmentRecord, record_count), 0), HasSubstr("contradict"));

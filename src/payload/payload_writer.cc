@@ -11,6 +11,9 @@ namespace {
 
 Status CheckSegments(const std::vector<SegmentMap>& maps, const std::vector<EncodedSegment>& segments) {
   assert(maps.size() == segments.size());
+  for (const SegmentMap& map : maps) {
+    if (map.element_count() == 0) return UsageError("a payload's segments must have elements");
+  }
   for (size_t i = 1; i < maps.size(); ++i) {
     const auto key = [](const SegmentMap& map) { return std::pair(map.group(), map.unit_bytes()); };
     if (!(key(maps[i - 1]) < key(maps[i]))) return UsageError("a payload's segments must ascend by presence group, then unit");

@@ -58,31 +58,41 @@ struct OpenedFile {
   std::vector<SafetensorsEntry> entries;
 };
 
-Result<OpenedFile> OpenOne(const fs::path& path) {
-  OpenedFile opened;
-  opened.file.path = path;
-  XORBIT_ASSIGN_OR_RETURN(opened.file.map, MappedFile::Open(path));
-  auto parsed = ParseSafetensors(opened.file.map.bytes());
-  if (!parsed.ok()) return parsed.status().WithContext(path.native());
-  opened.file.header_bytes = parsed->header_bytes;
-  opened.entries = std::move(parsed->entries);
-  return opened;
+Status ParseHeader(OpenedFile* opened) {
+  auto parsed = ParseSafetensors(opened->file.map.bytes());
+  if (!parsed.ok()) return parsed.status().WithContext(opened->file.path.native());
+  opened->file.header_bytes = parsed->header_bytes;
+  opened->entries = std::move(parsed->entries);
+  return {};
 }
 
-// Headers are parsed side by side: on network file systems each costs a round trip. Of several bad files the first by name is
-// reported, whichever thread was faster.
-Result<std::vector<OpenedFile>> OpenAll(const std::vector<fs::path>& paths) {
-  std::vector<std::optional<Result<OpenedFile>>> results(paths.size());
-  XORBIT_RETURN_IF_ERROR(ParallelFor(DefaultThreadCount(), paths.size(), [&](uint64_t i) -> Status {
-    results[i].emplace(OpenOne(paths[i]));
+// Runs body(index) for all files side by side: on network file systems each costs a round trip. Of several bad files the first
+// by name is reported, whichever thread was faster.
+template <typename Body>
+Status ForEachFile(size_t count, Body&& body) {
+  std::vector<Status> results(count);
+  XORBIT_RETURN_IF_ERROR(ParallelFor(DefaultThreadCount(), count, [&](uint64_t i) -> Status {
+    results[i] = body(i);
     return {};
   }));
-  std::vector<OpenedFile> opened;
-  opened.reserve(paths.size());
-  for (auto& result : results) {
-    XORBIT_RETURN_IF_ERROR(result->status());
-    opened.push_back(std::move(**result));
+  for (Status& result : results) XORBIT_RETURN_IF_ERROR(std::move(result));
+  return {};
+}
+
+Result<std::vector<OpenedFile>> OpenAll(const std::vector<fs::path>& paths) {
+  std::vector<OpenedFile> opened(paths.size());
+  XORBIT_RETURN_IF_ERROR(ForEachFile(paths.size(), [&](uint64_t i) -> Status {
+    opened[i].file.path = paths[i];
+    XORBIT_ASSIGN_OR_RETURN(opened[i].file.map, MappedFile::Open(paths[i]));
+    return {};
+  }));
+  uint64_t json_bytes = 0;  // at most kCheckpointMaxFiles of kSafetensorsMaxHeaderBytes: no overflow
+  for (const OpenedFile& one : opened) json_bytes += SafetensorsJsonBytes(one.file.map.bytes());
+  if (json_bytes > kCheckpointMaxHeaderBytes) {
+    return CorruptError("the headers of " + std::to_string(paths.size()) + " files have " + std::to_string(json_bytes) +
+                        " bytes in all, over the limit of " + std::to_string(kCheckpointMaxHeaderBytes));
   }
+  XORBIT_RETURN_IF_ERROR(ForEachFile(paths.size(), [&](uint64_t i) { return ParseHeader(&opened[i]); }));
   return opened;
 }
 

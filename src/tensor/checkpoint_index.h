@@ -13,7 +13,8 @@ namespace xorbit {
 
 inline constexpr std::string_view kCheckpointIndexName = "model.safetensors.index.json";
 inline constexpr uint64_t kCheckpointIndexMaxBytes = 100'000'000;
-inline constexpr uint64_t kCheckpointMaxFiles = 65'536;  // about what Linux lets one process map
+inline constexpr uint64_t kCheckpointMaxHeaderBytes = 200'000'000;  // of JSON, all files together: twice what one may have
+inline constexpr uint64_t kCheckpointMaxFiles = 65'536;             // about what Linux lets one process map
 
 struct CheckpointIndex {
   struct Tensor {

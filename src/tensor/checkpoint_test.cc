@@ -39,6 +39,22 @@ class CheckpointTest : public testing::Test {
   TemporaryFolder folder_;
 };
 
+// Each header alone is within its limit, and sparse files cost their sender nothing.
+TEST_F(CheckpointTest, BoundsTheHeadersOfAllFilesTogether) {
+  Buffer length;
+  AppendLe(length, kSafetensorsMaxHeaderBytes);
+  const auto write = [&](const char* name) {
+    Write(name, AsText(length));
+    fs::resize_file(folder_ / name, length.size() + kSafetensorsMaxHeaderBytes);
+  };
+  write("a.safetensors");
+  write("b.safetensors");
+  EXPECT_THAT(ErrorOf(folder_.path()), HasSubstr("does not begin with '{'"));
+  write("c.safetensors");
+  EXPECT_THAT(ErrorOf(folder_.path()),
+              HasSubstr("the headers of 3 files have 300000000 bytes in all, over the limit of 200000000"));
+}
+
 TEST_F(CheckpointTest, ASingleFile) {
   WriteTensors("m.safetensors", {"b", "a"});
   const auto checkpoint = Checkpoint::Open(folder_ / "m.safetensors");

@@ -1,6 +1,7 @@
 #include "tensor/layout.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/checked_math.h"
 #include "base/text.h"
@@ -66,10 +67,19 @@ Result<Layout> Layout::Make(std::vector<TensorSpec> tensors, std::vector<std::st
     layout.total_bytes_ = *total;
   }
   if (tensors.size() > UINT32_MAX) return CorruptError("more than 2^32 tensors");
+  for (uint32_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].byte_count == 0) continue;
+    layout.tensors_of_unit_[static_cast<size_t>(std::countr_zero(UnitBytesOf(tensors[i].dtype)))].push_back(i);
+  }
   layout.digest_ = ComputeDigest(tensors);
   layout.tensors_ = std::move(tensors);
   layout.groups_ = std::move(groups);
   return layout;
+}
+
+const std::vector<uint32_t>& Layout::TensorsOfUnit(uint32_t unit_bytes) const {
+  assert(std::has_single_bit(unit_bytes) && unit_bytes <= 8);
+  return tensors_of_unit_[static_cast<size_t>(std::countr_zero(unit_bytes))];
 }
 
 std::optional<uint32_t> Layout::Find(std::string_view name) const {

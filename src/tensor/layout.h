@@ -2,6 +2,7 @@
 // Tensor indices, owners, deltas and digests all refer to this order.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -41,6 +42,8 @@ class Layout {
   const std::vector<std::string>& groups() const { return groups_; }
   uint64_t total_bytes() const { return total_bytes_; }
   std::optional<uint32_t> Find(std::string_view name) const;
+  // Indices of the tensors of this unit (1, 2, 4 or 8 bytes) that are not empty: those that a segment can hold parts of.
+  const std::vector<uint32_t>& TensorsOfUnit(uint32_t unit_bytes) const;
 
   // SHA-256("xorbit-layout-1\0" || per tensor: u32 name length, name, u8 dtype code, u32 rank, u64 dims), little-endian.
   // Groups and frozen marks are policy, not layout: they do not enter.
@@ -49,6 +52,7 @@ class Layout {
  private:
   std::vector<TensorSpec> tensors_;
   std::vector<std::string> groups_;
+  std::array<std::vector<uint32_t>, 4> tensors_of_unit_;  // by the unit's binary logarithm
   uint64_t total_bytes_ = 0;
   Sha256Digest digest_{};
 };

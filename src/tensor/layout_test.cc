@@ -32,6 +32,19 @@ TEST(LayoutTest, OrdersByTheBytesOfTheName) {
 
 // Computed with Python's hashlib and struct from the definition: SHA-256 of b"xorbit-layout-1\0" and, per tensor sorted by
 // name, pack("<I", len(name)) + name + bytes([code]) + pack("<I", rank) + pack("<Q", dim)...
+TEST(LayoutTest, ListsTheTensorsOfAUnit) {
+  const auto spec = [](std::string name, Dtype dtype, std::vector<uint64_t> shape) {
+    return TensorSpec{.name = std::move(name), .dtype = dtype, .shape = std::move(shape)};
+  };
+  const Layout layout = Layout::Make({spec("a", Dtype::kBF16, {1}), spec("b", Dtype::kF4, {2}), spec("c", Dtype::kBF16, {0}),
+                                      spec("d", Dtype::kF64, {1}), spec("e", Dtype::kF16, {3})})
+                            .value();
+  EXPECT_EQ(layout.TensorsOfUnit(1), std::vector<uint32_t>({1}));
+  EXPECT_EQ(layout.TensorsOfUnit(2), std::vector<uint32_t>({0, 4}));
+  EXPECT_TRUE(layout.TensorsOfUnit(4).empty());
+  EXPECT_EQ(layout.TensorsOfUnit(8), std::vector<uint32_t>({3}));
+}
+
 TEST(LayoutTest, DigestGoldens) {
   EXPECT_EQ(ToHex(Layout::Make({}).value().digest()), "19d13b02fc4ad91d2ef828cd842c8772ee0869411d29e042ee713f27b161cb61");
   std::vector<TensorSpec> tensors = {Tensor("model.embed_tokens.weight", Dtype::kBF16, {32, 8}),

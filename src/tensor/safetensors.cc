@@ -201,6 +201,12 @@ Status PlaceEntries(SafetensorsFile& file, uint64_t data_bytes) {
 
 }  // namespace
 
+uint64_t SafetensorsJsonBytes(ConstBytes file) {
+  if (file.size() < sizeof(uint64_t)) return 0;
+  const auto json_bytes = LoadLe<uint64_t>(file.data());
+  return json_bytes <= kSafetensorsMaxHeaderBytes && json_bytes <= file.size() - sizeof(uint64_t) ? json_bytes : 0;
+}
+
 Result<SafetensorsFile> ParseSafetensors(ConstBytes file) {
   ByteReader reader(file);
   XORBIT_ASSIGN_OR_RETURN(const uint64_t json_bytes,

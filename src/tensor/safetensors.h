@@ -31,6 +31,9 @@ struct SafetensorsFile {
   uint64_t header_bytes = 0;                    // length field + JSON: where tensor bytes begin
 };
 
+// Bytes of JSON that ParseSafetensors would parse: what the file says, or 0 where it will be refused unread.
+uint64_t SafetensorsJsonBytes(ConstBytes file);
+
 // Parses the header of a whole file. kCorrupt, with the tensor's name where there is one, for: truncation, a header over the
 // limit, malformed JSON or UTF-8, nesting deeper than the format's, numbers that are not non-negative 64-bit integers,
 // repeated keys, unknown or missing fields, unknown dtypes (kUnsupported), more than Layout::kMaxRank dimensions, lengths that

@@ -111,6 +111,20 @@ TEST(PatchedTensor, RefusesBombs) {
   EXPECT_EQ(Patch(MilesEncoding::kXor, bomb, live).status().code(), Code::kCorrupt);
 }
 
+// Whatever the content: libzstd itself looks only when it has to keep a window.
+TEST(PatchedTensor, RefusesWindowsOver128MiB) {
+  const Buffer live(300);
+  const auto frame_of = [&](uint8_t window) {
+    // Magic, descriptor (content size in two bytes, from 256), window, content size - 256, one last block: 300 times zero.
+    const Buffer frame = {0x28, 0xb5, 0x2f, 0xfd, 0x40, window, 300 - 256, 0, 3 | (300 * 8 & 0xff), 300 * 8 >> 8, 0, 0};
+    return Patch(MilesEncoding::kXor, frame, live).status();
+  };
+  constexpr int kLog27 = (27 - 10) << 3;
+  EXPECT_TRUE(frame_of(kLog27).ok()) << frame_of(kLog27).message();
+  EXPECT_THAT(frame_of(kLog27 + 1).message(), HasSubstr("window over 128 MiB"));
+  EXPECT_THAT(frame_of((31 - 10) << 3).message(), HasSubstr("window over 128 MiB"));
+}
+
 TEST(PatchedTensor, RefusesFramesWithoutContentSize) {
   const Buffer live(1000);
   const std::unique_ptr<ZSTD_CCtx, ZstdContextDeleter> context(ZSTD_createCCtx());

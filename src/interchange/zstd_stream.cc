@@ -12,6 +12,17 @@ constexpr int kMaxWindowLog = 27;  // 128 MiB: what `zstd` itself accepts withou
 
 Status ZstdCorrupt(size_t code) { return CorruptError(std::string("Zstd says: ") + ZSTD_getErrorName(code)); }
 
+// Whether the frame's header asks for a longer window. libzstd looks only when it must keep one: a frame that fits the buffer
+// that it is decoded into would pass, and whether it fits is nobody's business.
+bool AsksForTooLongWindow(ConstBytes frame) {
+  constexpr size_t kDescriptorAt = sizeof(uint32_t);
+  constexpr uint8_t kSingleSegment = 0x20;  // the content is the window, and there is no byte that says so
+  if (frame.size() < kDescriptorAt + 2 || (frame[kDescriptorAt] & kSingleSegment) != 0) return false;
+  const uint8_t window = frame[kDescriptorAt + 1];  // five bits of exponent, three of mantissa
+  const int log = 10 + (window >> 3);
+  return log > kMaxWindowLog || (log == kMaxWindowLog && (window & 7) != 0);
+}
+
 }  // namespace
 
 Result<ZstdFrameReader> ZstdFrameReader::Open(ConstBytes frame) {
@@ -26,6 +37,7 @@ Result<ZstdFrameReader> ZstdFrameReader::Open(ConstBytes frame) {
   const size_t frame_bytes = ZSTD_findFrameCompressedSize(frame.data(), frame.size());
   if (ZSTD_isError(frame_bytes)) return ZstdCorrupt(frame_bytes);
   if (frame_bytes != frame.size()) return CorruptError("holds more than one Zstd frame");
+  if (AsksForTooLongWindow(frame)) return CorruptError("holds a Zstd frame with a window over 128 MiB");
   ZstdFrameReader reader;
   reader.context_.reset(ZSTD_createDCtx());
   if (!reader.context_) return IoError("no memory for a Zstd context");

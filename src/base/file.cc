@@ -209,12 +209,24 @@ Status WriteWholeFile(FileOps& ops, const fs::path& path, ConstBytes bytes) {
 
 Result<FileLock> FileLock::TryAcquire(const fs::path& lock_path) {
   FileLock lock;
-  XORBIT_ASSIGN_OR_RETURN(lock.fd_, OpenFile(lock_path, O_RDWR | O_CREAT, "open lock"));
-  if (::flock(lock.fd_.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno == EWOULDBLOCK) return RefusedError("another xorbit process is changing this checkpoint; wait for it to end");
-    return FileError("lock", lock_path);
+  lock.path_ = lock_path;
+  for (;;) {
+    XORBIT_ASSIGN_OR_RETURN(lock.fd_, OpenFile(lock_path, O_RDWR | O_CREAT, "open lock"));
+    if (::flock(lock.fd_.get(), LOCK_EX | LOCK_NB) != 0) {
+      if (errno == EWOULDBLOCK) return RefusedError("another xorbit process is changing this checkpoint; wait for it to end");
+      return FileError("lock", lock_path);
+    }
+    struct stat locked {};
+    struct stat named {};
+    if (::fstat(lock.fd_.get(), &locked) != 0) return FileError("look at", lock_path);
+    const bool is_named = ::stat(lock_path.c_str(), &named) == 0;
+    if (is_named && locked.st_dev == named.st_dev && locked.st_ino == named.st_ino) return lock;
   }
-  return lock;
+}
+
+Status FileLock::RemoveFile() {
+  assert(held());
+  return ::unlink(path_.c_str()) == 0 ? Status() : FileError("remove", path_);
 }
 
 }  // namespace xorbit

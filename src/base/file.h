@@ -89,13 +89,19 @@ FileOps& PosixFileOps();
 // the file may be there.
 Status WriteWholeFile(FileOps& ops, const fs::path& path, ConstBytes bytes);
 
-// Exclusive advisory lock (flock) on a lock file, held until destruction; the file stays. kRefused if another process has it.
+// Exclusive advisory lock (flock) on a lock file, held until destruction; the file stays unless it is removed. kRefused if
+// another process has it, kNotFound if there is no folder for the file.
 class FileLock {
  public:
   static Result<FileLock> TryAcquire(const fs::path& lock_path);
+  bool held() const { return fd_.valid(); }
+  // Removes the file while the lock is held. Who has opened it meanwhile finds, once it has the lock, that the name is gone,
+  // and opens it again: there are never two holders.
+  Status RemoveFile();
 
  private:
   UniqueFd fd_;
+  fs::path path_;
 };
 
 }  // namespace xorbit

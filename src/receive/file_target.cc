@@ -20,10 +20,26 @@ Status DamagedError(const fs::path& journal, const Status& cause) {
 
 Result<FileTarget> FileTarget::Open(FileOps& ops, const fs::path& checkpoint) {
   XORBIT_ASSIGN_OR_RETURN(JournalPlace place, FindJournalPlace(checkpoint));
-  const Status made = ops.MakeFolder(place.control);
-  if (!made.ok() && made.code() != Code::kExists) return made;
-  XORBIT_ASSIGN_OR_RETURN(FileLock lock, FileLock::TryAcquire(place.lock()));
-  return FileTarget(ops, std::move(place), std::move(lock));
+  for (;;) {
+    const Status made = ops.MakeFolder(place.control);
+    if (!made.ok() && made.code() != Code::kExists) return made;
+    Result<FileLock> lock = FileLock::TryAcquire(place.lock());
+    if (lock.status().code() == Code::kNotFound) continue;  // the holder before us has just removed the folder
+    if (!lock.ok()) return lock.status();
+    return FileTarget(ops, std::move(place), std::move(lock).value(), made.ok());
+  }
+}
+
+// Only while the lock is held: nobody else can be about to write a journal.
+FileTarget::~FileTarget() {
+  if (!lock_.held() || !made_control_) return;
+  std::error_code error;
+  fs::directory_iterator entry(place_.control, error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    if (entry->path() != place_.lock()) return;
+  }
+  if (error || !lock_.RemoveFile().ok()) return;
+  fs::remove(place_.control, error);  // fails if another process has made its lock there by now
 }
 
 Result<std::vector<RecoveredChange>> FileTarget::Recover(RecoveryDirection direction) {

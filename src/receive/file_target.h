@@ -31,8 +31,12 @@ struct RecoveredChange {
 // Holds the folder's lock while it lives. Movable; one thread at a time, except for the writer's Add().
 class FileTarget {
  public:
-  // kRefused if another process holds the lock. Creates <folder>/.xorbit. `ops` must outlive the target.
+  // kRefused if another process holds the lock. Creates <folder>/.xorbit; if it was not there and no journal is left in it at
+  // the end, it goes with the target. `ops` must outlive the target.
   static Result<FileTarget> Open(FileOps& ops, const fs::path& checkpoint);
+  FileTarget(FileTarget&&) = default;
+  FileTarget& operator=(FileTarget&&) = delete;
+  ~FileTarget();
 
   // Brings every change that was interrupted to one end and removes its journal; empty if there was none. On an error the
   // journals that are left can be recovered by a later call, in either direction. kRefused, with nothing touched, if a file is
@@ -56,7 +60,8 @@ class FileTarget {
     JournalFds fds;
   };
 
-  FileTarget(FileOps& ops, JournalPlace place, FileLock lock) : ops_(&ops), place_(std::move(place)), lock_(std::move(lock)) {}
+  FileTarget(FileOps& ops, JournalPlace place, FileLock lock, bool made_control)
+      : ops_(&ops), place_(std::move(place)), lock_(std::move(lock)), made_control_(made_control) {}
   Result<Loaded> Load(const fs::path& journal) const;
   Result<RecoveredChange> RecoverOne(const fs::path& journal, RecoveryDirection direction);
   Status SyncName(const fs::path& journal);
@@ -68,6 +73,7 @@ class FileTarget {
   FileOps* ops_;
   JournalPlace place_;
   FileLock lock_;
+  bool made_control_;  // whether <folder>/.xorbit is ours to remove
 };
 
 }  // namespace xorbit

@@ -206,6 +206,36 @@ TEST_F(FileTargetTest, ASecondProcessIsRefused) {
   EXPECT_EQ(FileTarget::Open(PosixFileOps(), file(0)).status().code(), Code::kRefused) << "one lock a folder";
 }
 
+TEST_F(FileTargetTest, TheFolderOfTheLockGoesAgainUnlessItIsNeeded) {
+  const fs::path control = folder() / ".xorbit";
+  { ASSERT_TRUE(FileTarget::Open(PosixFileOps(), folder()).ok()); }
+  EXPECT_FALSE(fs::exists(control));
+  ASSERT_TRUE(ApplyInPlace(PosixFileOps(), folder(), change_).ok());
+  EXPECT_FALSE(fs::exists(control));
+  change_.WriteBaseTo(folder());
+  ApplyWithoutUnlink();
+  EXPECT_TRUE(fs::exists(control / "journal"));
+  fs::remove_all(control);
+  fs::create_directory(control);
+  { ASSERT_TRUE(FileTarget::Open(PosixFileOps(), folder()).ok()); }
+  EXPECT_TRUE(fs::exists(control)) << "somebody else made it";
+}
+
+TEST_F(FileTargetTest, AJournalIsSeenThroughSymbolicLinks) {
+  ApplyWithoutUnlink();
+  const TemporaryFolder other;
+  const fs::path link = other / "shard.safetensors";
+  fs::copy_file(file(1), other / "own.safetensors");
+  EXPECT_EQ(*ReadJournalState(other.path()), JournalState::kNone);
+  fs::create_symlink(file(0), link);
+  EXPECT_EQ(*ReadJournalState(other.path()), JournalState::kSealed);
+  EXPECT_EQ(*ReadJournalState(link), JournalState::kSealed);
+  EXPECT_EQ(*ReadJournalState(other / "own.safetensors"), JournalState::kNone);
+  fs::remove(link);
+  fs::create_symlink(folder() / "absent", link);  // opening it will say so
+  EXPECT_EQ(*ReadJournalState(other.path()), JournalState::kNone);
+}
+
 TEST_F(FileTargetTest, PathsThatAreNoCheckpointAreNamed) {
   EXPECT_EQ(FileTarget::Open(PosixFileOps(), folder() / "absent").status().code(), Code::kNotFound);
   EXPECT_EQ(ReadJournalState(folder() / "absent").status().code(), Code::kNotFound);

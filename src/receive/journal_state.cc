@@ -19,6 +19,45 @@ Result<JournalState> StateOf(const fs::path& journal) {
   return Journal::Parse(map->bytes()).status().code() == Code::kCorrupt ? JournalState::kDamaged : JournalState::kSealed;
 }
 
+// Appends where the journals of `link`'s target are, if it is a link to a file that is there.
+Status AddPlaceBehind(const fs::path& link, std::vector<JournalPlace>* places) {
+  std::error_code error;
+  if (!fs::is_symlink(link, error)) return {};
+  const fs::path target = fs::canonical(link, error);
+  if (error) return {};  // dangling: opening it will say so
+  XORBIT_ASSIGN_OR_RETURN(JournalPlace place, FindJournalPlace(target));
+  places->push_back(std::move(place));
+  return {};
+}
+
+// All places whose journals concern the checkpoint.
+Result<std::vector<JournalPlace>> PlacesOf(const fs::path& checkpoint) {
+  std::vector<JournalPlace> places;
+  XORBIT_ASSIGN_OR_RETURN(places.emplace_back(), FindJournalPlace(checkpoint));
+  if (!places.front().is_folder) {
+    XORBIT_RETURN_IF_ERROR(AddPlaceBehind(checkpoint, &places));
+    return places;
+  }
+  std::error_code error;
+  for (fs::directory_iterator entry(checkpoint, error); !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    if (entry->path().extension() == ".safetensors") XORBIT_RETURN_IF_ERROR(AddPlaceBehind(entry->path(), &places));
+  }
+  if (error) return ErrnoError("cannot list '" + checkpoint.string() + "'", error.value());
+  return places;
+}
+
+// The worst that holds for any journal of one place.
+Result<JournalState> StateAt(const JournalPlace& place) {
+  XORBIT_ASSIGN_OR_RETURN(const std::vector<fs::path> unsealed, FindJournals(place, /*unsealed=*/true));
+  XORBIT_ASSIGN_OR_RETURN(const std::vector<fs::path> sealed, FindJournals(place, /*unsealed=*/false));
+  JournalState worst = unsealed.empty() ? JournalState::kNone : JournalState::kUnsealed;
+  for (const fs::path& journal : sealed) {
+    XORBIT_ASSIGN_OR_RETURN(const JournalState state, StateOf(journal));
+    worst = std::max(worst, state);
+  }
+  return worst;
+}
+
 }  // namespace
 
 std::string_view NameOf(JournalState state) {
@@ -72,12 +111,10 @@ Result<std::vector<fs::path>> FindJournals(const JournalPlace& place, bool unsea
 }
 
 Result<JournalState> ReadJournalState(const fs::path& checkpoint) {
-  XORBIT_ASSIGN_OR_RETURN(const JournalPlace place, FindJournalPlace(checkpoint));
-  XORBIT_ASSIGN_OR_RETURN(const std::vector<fs::path> unsealed, FindJournals(place, /*unsealed=*/true));
-  XORBIT_ASSIGN_OR_RETURN(const std::vector<fs::path> sealed, FindJournals(place, /*unsealed=*/false));
-  JournalState worst = unsealed.empty() ? JournalState::kNone : JournalState::kUnsealed;
-  for (const fs::path& journal : sealed) {
-    XORBIT_ASSIGN_OR_RETURN(const JournalState state, StateOf(journal));
+  XORBIT_ASSIGN_OR_RETURN(const std::vector<JournalPlace> places, PlacesOf(checkpoint));
+  JournalState worst = JournalState::kNone;
+  for (const JournalPlace& place : places) {
+    XORBIT_ASSIGN_OR_RETURN(const JournalState state, StateAt(place));
     worst = std::max(worst, state);
   }
   return worst;

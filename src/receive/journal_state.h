@@ -41,8 +41,9 @@ Result<JournalPlace> FindJournalPlace(const fs::path& checkpoint);
 // folder all of its journals, for a file its own and the folder's.
 Result<std::vector<fs::path>> FindJournals(const JournalPlace& place, bool unsealed);
 
-// The worst that holds for any journal of the checkpoint. Takes no lock and writes nothing, so that it also serves read-only
-// media; a change that starts or ends meanwhile may be seen or not.
+// The worst that holds for any journal of the checkpoint, and of the files that it holds by symbolic link, where they really
+// are. Takes no lock and writes nothing, so that it also serves read-only media; a change that starts or ends meanwhile may be
+// seen or not.
 Result<JournalState> ReadJournalState(const fs::path& checkpoint);
 
 }  // namespace xorbit

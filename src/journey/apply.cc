@@ -40,14 +40,9 @@ Status StepInPlace(const Runtime& runtime, FileTarget* target, const fs::path& p
   return {};
 }
 
-}  // namespace
-
-Result<ApplySummary> ApplyInPlace(const Runtime& runtime, const fs::path& path, const std::vector<fs::path>& folders,
-                                  Direction direction) {
-  XORBIT_ASSIGN_OR_RETURN(FileTarget target, FileTarget::Open(*runtime.file_ops, path));
-  XORBIT_ASSIGN_OR_RETURN(const auto recovered, target.Recover(RecoveryDirection::kRedo));
-  ApplySummary summary;
-  summary.recovered = !recovered.empty();
+// Brings a checkpoint without journals along the chain.
+Status ApplySteps(const Runtime& runtime, FileTarget* target, const fs::path& path, const std::vector<fs::path>& folders,
+                  Direction direction, ApplySummary* summary) {
   XORBIT_ASSIGN_OR_RETURN(const bool is_miles, IsMilesChain(folders));
   if (is_miles) {
     size_t first = 0;
@@ -57,25 +52,35 @@ Result<ApplySummary> ApplyInPlace(const Runtime& runtime, const fs::path& path, 
     }
     for (size_t i = first; i < folders.size(); ++i) {
       const auto plan = [&](const Checkpoint& checkpoint) { return PlanMiles(runtime, checkpoint, folders[i], direction); };
-      XORBIT_RETURN_IF_ERROR(StepInPlace(runtime, &target, path, plan, &summary));
+      XORBIT_RETURN_IF_ERROR(StepInPlace(runtime, target, path, plan, summary));
     }
-  } else {
-    XORBIT_ASSIGN_OR_RETURN(std::vector<Delta> chain, OpenChain(runtime, folders));
-    const auto plan = [&](const Checkpoint& checkpoint) { return PlanChain(runtime, checkpoint, std::move(chain), direction); };
-    XORBIT_RETURN_IF_ERROR(StepInPlace(runtime, &target, path, plan, &summary));
+    return {};
   }
+  XORBIT_ASSIGN_OR_RETURN(std::vector<Delta> chain, OpenChain(runtime, folders));
+  const auto plan = [&](const Checkpoint& checkpoint) { return PlanChain(runtime, checkpoint, std::move(chain), direction); };
+  return StepInPlace(runtime, target, path, plan, summary);
+}
+
+}  // namespace
+
+Result<ApplySummary> ApplyInPlace(const Runtime& runtime, const fs::path& path, const std::vector<fs::path>& folders,
+                                  Direction direction) {
+  XORBIT_ASSIGN_OR_RETURN(FileTarget target, FileTarget::Open(*runtime.file_ops, path));
+  XORBIT_ASSIGN_OR_RETURN(const auto recovered, target.Recover(RecoveryDirection::kRedo));
+  ApplySummary summary;
+  summary.recovered = !recovered.empty();
+  const Status status = ApplySteps(runtime, &target, path, folders, direction, &summary);
+  if (!status.ok() && summary.recovered) {
+    return Status(status.code(), status.message() + "; an interrupted earlier apply was finished before this");
+  }
+  XORBIT_RETURN_IF_ERROR(status);
   summary.already_there = summary.applied_count == 0;
   return summary;
 }
 
 Result<ApplySummary> ApplyToCopy(const Runtime& runtime, const fs::path& path, const std::vector<fs::path>& folders,
                                  const fs::path& out, Direction direction) {
-  XORBIT_ASSIGN_OR_RETURN(const bool interrupted, IsInterrupted(path));
-  if (interrupted) {
-    return RefusedError("'" + path.string() +
-                        "' was interrupted while it was changed; finish or undo that first with --in-place");
-  }
-  XORBIT_ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Open(path));
+  XORBIT_ASSIGN_OR_RETURN(const Checkpoint checkpoint, OpenSettled(path));
   XORBIT_ASSIGN_OR_RETURN(const bool is_miles, IsMilesChain(folders));
   if (is_miles && folders.size() > 1) {
     return UnsupportedError(

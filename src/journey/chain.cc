@@ -33,8 +33,8 @@ Result<bool> IsInterrupted(const fs::path& checkpoint) {
 Result<Checkpoint> OpenSettled(const fs::path& path) {
   XORBIT_ASSIGN_OR_RETURN(const bool interrupted, IsInterrupted(path));
   if (interrupted) {
-    return RefusedError("'" + path.string() +
-                        "' was interrupted while it was changed; finish or undo that first with apply --in-place");
+    return RefusedError("'" + path.string() + "', or a file that it links to, was interrupted while it was changed; " +
+                        "finish or undo that first with apply --in-place");
   }
   return Checkpoint::Open(path);
 }

@@ -2,18 +2,46 @@
 
 namespace xorbit {
 
+namespace {
+
+class NamedDecoder final : public SegmentDecoder {
+ public:
+  NamedDecoder(std::unique_ptr<SegmentDecoder> decoder, const fs::path& file) : decoder_(std::move(decoder)), file_(file) {}
+  uint64_t record_count() const override { return decoder_->record_count(); }
+  RecordInfo info(uint64_t record_index) const override { return decoder_->info(record_index); }
+  Status Decode(uint64_t record_index, DecodedRecord* out) const override {
+    Status status = decoder_->Decode(record_index, out);
+    return status.ok() ? status : status.WithContext(file_.string());
+  }
+
+ private:
+  std::unique_ptr<SegmentDecoder> decoder_;
+  fs::path file_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<SegmentDecoder>> OpenSegment(const Runtime& runtime, const Delta& delta, size_t owner,
+                                                    const PayloadSegment& segment) {
+  const fs::path file = delta.folder / delta.manifest.owners[owner].file;
+  auto decoder = runtime.backend->Open(delta.payloads[owner], segment);
+  if (!decoder.ok()) return decoder.status().WithContext(file.string());
+  return std::unique_ptr<SegmentDecoder>(std::make_unique<NamedDecoder>(std::move(decoder).value(), file));
+}
+
 Result<DecodedChain> DecodedChain::Open(const Runtime& runtime, const std::vector<Delta>& chain) {
   DecodedChain decoded;
   for (const Delta& delta : chain) {
     for (size_t owner = 0; owner < delta.payloads.size(); ++owner) {
       const PayloadView& payload = delta.payloads[owner];
       for (const PayloadSegment& segment : payload.segments) {
-        auto decoder = runtime.backend->Open(payload, segment);
-        if (!decoder.ok()) return decoder.status().WithContext((delta.folder / delta.manifest.owners[owner].file).string());
-        decoded.entries_.push_back({&segment.map, std::move(decoder).value()});
+        XORBIT_ASSIGN_OR_RETURN(auto decoder, OpenSegment(runtime, delta, owner, segment));
+        decoded.entries_.push_back({&segment.map, std::move(decoder)});
+        decoded.reached_->Add(segment.map, *decoded.entries_.back().decoder);
       }
     }
   }
+  decoded.reached_->Seal();
   return decoded;
 }
 
@@ -23,7 +51,7 @@ std::unique_ptr<DecodedSource> DecodedChain::Into(const SegmentMap& target, Valu
   for (const Entry& entry : entries_) {
     if (entry.map->unit_bytes() == target.unit_bytes()) inputs.push_back({entry.map, entry.decoder.get()});
   }
-  return std::make_unique<DecodedSource>(target, std::move(inputs), side, tensor_bytes);
+  return std::make_unique<DecodedSource>(target, std::move(inputs), side, tensor_bytes, reached_.get());
 }
 
 }  // namespace xorbit

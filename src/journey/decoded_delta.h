@@ -9,6 +9,10 @@
 
 namespace xorbit {
 
+// A decoder of one segment of an opened delta, whose errors name the owner's file. The delta must outlive it.
+Result<std::unique_ptr<SegmentDecoder>> OpenSegment(const Runtime& runtime, const Delta& delta, size_t owner,
+                                                    const PayloadSegment& segment);
+
 // Decoders of all segments of a chain of deltas. The deltas must outlive it. Safe to share between threads.
 class DecodedChain {
  public:
@@ -24,6 +28,7 @@ class DecodedChain {
     std::unique_ptr<SegmentDecoder> decoder;
   };
   std::vector<Entry> entries_;
+  std::unique_ptr<ReachedElements> reached_ = std::make_unique<ReachedElements>();  // a fixed place: sources point to it
 };
 
 }  // namespace xorbit

@@ -3,6 +3,7 @@
 #include <mutex>
 
 #include "base/parallel.h"
+#include "journey/decoded_delta.h"
 
 namespace xorbit {
 namespace {
@@ -40,9 +41,9 @@ Result<std::vector<TensorReport>> ReportTensors(const Runtime& runtime, const De
   std::vector<TensorReport> tensors;
   for (uint32_t i = 0; i < delta.layout.tensors().size(); ++i)
     tensors.push_back({i, delta.layout.tensors()[i].unit_count(), 0, 0});
-  for (const PayloadView& payload : delta.payloads) {
-    for (const PayloadSegment& segment : payload.segments) {
-      XORBIT_ASSIGN_OR_RETURN(const auto decoder, runtime.backend->Open(payload, segment));
+  for (size_t owner = 0; owner < delta.payloads.size(); ++owner) {
+    for (const PayloadSegment& segment : delta.payloads[owner].segments) {
+      XORBIT_ASSIGN_OR_RETURN(const auto decoder, OpenSegment(runtime, delta, owner, segment));
       XORBIT_RETURN_IF_ERROR(AddSegment(segment, *decoder, runtime.threads, &tensors));
     }
   }

@@ -14,6 +14,10 @@ Result<ValueSide> SideOf(const Runtime& runtime, const Checkpoint& checkpoint, c
   return RefusedError("the checkpoint is neither the base nor the target of this chain of deltas");
 }
 
+// A layout is what its sender says; a checkpoint would prove it. Without one, encoders' few bytes a window and a look at each
+// stretch must stay affordable: 1 GiB and seconds at this limit, several times the largest models.
+constexpr uint64_t kMaxUnprovenLayoutBytes = uint64_t{1} << 43;
+
 }  // namespace
 
 Result<DeltaSummary> FoldDeltas(const Runtime& runtime, const std::vector<fs::path>& chain_folders, const fs::path& delta,
@@ -26,6 +30,10 @@ Result<DeltaSummary> FoldDeltas(const Runtime& runtime, const std::vector<fs::pa
   if (checkpoint != nullptr) {
     XORBIT_ASSIGN_OR_RETURN(side, SideOf(runtime, *checkpoint, chain));
     tensor_bytes = checkpoint->all_tensor_bytes();
+  } else if (layout.total_bytes() > kMaxUnprovenLayoutBytes) {
+    return RefusedError("'" + chain.front().folder.string() + "' is for " + std::to_string(layout.total_bytes()) +
+                        " bytes of weights; to fold deltas of more than " + std::to_string(kMaxUnprovenLayoutBytes) +
+                        ", give --checkpoint");
   }
   XORBIT_ASSIGN_OR_RETURN(const DecodedChain decoded, DecodedChain::Open(runtime, chain));
   EncodeOptions encode = options.encode;

@@ -33,9 +33,25 @@ Result<std::optional<Way>> FindWay(const Runtime& runtime, const Checkpoint& che
   return std::optional<Way>(std::move(way));
 }
 
+// Why a way does not lead where its manifests say, as exactly as can be told: the live values are those of its first delta's
+// own end, so that delta's tiles can be held against them one by one.
+Status ExplainMismatch(const Runtime& runtime, const Checkpoint& checkpoint, const Way& way, Direction direction) {
+  const Delta& delta = direction == Direction::kForward ? way.deltas.front() : way.deltas.back();
+  const std::vector<ConstBytes> live = checkpoint.all_tensor_bytes();
+  for (size_t owner = 0; owner < delta.payloads.size(); ++owner) {
+    const auto found = runtime.backend->Preflight(checkpoint.layout(), delta.payloads[owner], live, direction, runtime.threads);
+    if (found.ok()) continue;
+    return CorruptError((delta.folder / delta.manifest.owners[owner].file).string() +
+                        ": its digests do not fit the weights, although they are in the state that it starts from: " +
+                        found.status().message());
+  }
+  return CorruptError("the delta does not change what its manifest says: the digests of the result would not agree");
+}
+
 // All changes of the way, in the checkpoint's own order. What they change must be what the manifests say, in both lanes: with
 // the scan before, this proves the result without reading it back.
-Result<uint64_t> StreamWay(const Runtime& runtime, const Checkpoint& checkpoint, const Way& way, PatchSink* sink) {
+Result<uint64_t> StreamWay(const Runtime& runtime, const Checkpoint& checkpoint, const Way& way, Direction direction,
+                           PatchSink* sink) {
   XORBIT_ASSIGN_OR_RETURN(const DecodedChain decoded, DecodedChain::Open(runtime, way.deltas));
   XORBIT_ASSIGN_OR_RETURN(const auto owners, PlanOwners(checkpoint.layout(), 1, Split::kWhole));
   const std::vector<ConstBytes> live = checkpoint.all_tensor_bytes();
@@ -47,7 +63,7 @@ Result<uint64_t> StreamWay(const Runtime& runtime, const Checkpoint& checkpoint,
   }
   XORBIT_ASSIGN_OR_RETURN(const PatchTotals totals, StreamPatches(checkpoint, inputs, runtime.threads, runtime.progress, sink));
   if (way.from + totals.change != way.to) {
-    return CorruptError("the delta does not change what its manifest says: the digests of the result would not agree");
+    return ExplainMismatch(runtime, checkpoint, way, direction);
   }
   return totals.change_count;
 }
@@ -72,7 +88,9 @@ Result<std::optional<PatchPlan>> PlanChain(const Runtime& runtime, const Checkpo
   plan.delta_count = way->deltas.size();
   plan.identity = IdentityOf(*way);
   plan.digest = way->to;
-  plan.stream = [&runtime, way](const Checkpoint& target, PatchSink* sink) { return StreamWay(runtime, target, *way, sink); };
+  plan.stream = [&runtime, way, direction](const Checkpoint& target, PatchSink* sink) {
+    return StreamWay(runtime, target, *way, direction, sink);
+  };
   plan.check = [&runtime, way](const Checkpoint& result) -> Status {
     const StateDigest state =
         runtime.backend->Scan(result.layout(), result.all_tensor_bytes(), ScanScope::kAll, runtime.threads);

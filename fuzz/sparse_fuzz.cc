@@ -1,5 +1,6 @@
 // The sparse codec's reader at every CPU level, and its writer: damaged segments are refused or decoded alike by all levels,
-// what is accepted keeps the decoder's promises and survives another round trip, and so do changes made up from the input.
+// what is accepted keeps the decoder's promises and survives another round trip, and so do changes made up from the input. The
+// damaged segments are bytes as they come, or encoded from changes first.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -86,22 +87,97 @@ void FuzzReader(uint8_t control, ByteReader reader) {
 }
 
 // Input: repeated (gap byte, value byte): a gap of 255 jumps by 2^16, a value counts in every second plane.
-void FuzzWriter(uint8_t control, ByteReader reader) {
+std::vector<ElementChange> ReadChanges(uint8_t control, ByteReader* reader) {
   const uint32_t unit_bytes = 1U << control % 4;
   std::vector<ElementChange> changes;
   uint64_t element = 0;
-  while (reader.remaining() >= 2) {
-    const uint8_t gap = reader.ReadLe<uint8_t>("gap").value();
-    const uint64_t value = reader.ReadLe<uint8_t>("value").value() | uint64_t{1};
+  while (reader->remaining() >= 2) {
+    const uint8_t gap = reader->ReadLe<uint8_t>("gap").value();
+    const uint64_t value = reader->ReadLe<uint8_t>("value").value() | uint64_t{1};
     element += gap == 255 ? 65536 : gap;
     const uint64_t mask = unit_bytes == 8 ? ~uint64_t{0} : (uint64_t{1} << 8 * unit_bytes) - 1;
     // Several changes for one pair, or inputs would have to be long to fill a tile.
-    for (uint64_t i = 0; i < (control >> 4) * 16U + 1; ++i) {
+    for (uint64_t i = 0; i < (control >> 4 & 7) * 16U + 1; ++i) {
       changes.push_back({element, 0, (value * 0x0001000100010001) & mask});
       element += 1 + gap / 16 * (i % 3);
     }
   }
-  RoundTrip(MapOf(unit_bytes, element + 1), changes);
+  return changes;
+}
+
+SegmentMap MapOf(uint8_t control, const std::vector<ElementChange>& changes) {
+  return MapOf(1U << control % 4, changes.empty() ? 1 : changes.back().element + 1);
+}
+
+void FuzzWriter(uint8_t control, ByteReader reader) {
+  const std::vector<ElementChange> changes = ReadChanges(control, &reader);
+  RoundTrip(MapOf(control, changes), changes);
+}
+
+// One step of damage: 2 bits of section, 3 of what to do, a position (scaled to the section), a byte to do it with. The values
+// are those at which readers err: limits, neighbours, what stands elsewhere.
+void Damage(ByteReader* reader, Buffer* tables, Buffer* records, Buffer* body, uint64_t* counts) {
+  const uint8_t control = reader->ReadLe<uint8_t>("control").value();
+  const uint16_t place = reader->ReadLe<uint16_t>("place").value();
+  const uint8_t value = reader->ReadLe<uint8_t>("value").value();
+  Buffer* const sections[] = {tables, records, body};
+  if (control % 4 == 3) {
+    counts[place % 2] += value < 128 ? value : value - 256ULL;
+    return;
+  }
+  Buffer& section = *sections[control % 4];
+  if (section.empty()) return;
+  const size_t at = place % section.size();
+  switch (control >> 2 & 7) {
+    case 0:
+      section[at] ^= value;
+      break;
+    case 1:
+      section[at] = static_cast<uint8_t>(section[at] + value);
+      break;
+    case 2:
+      std::fill(section.begin() + static_cast<ptrdiff_t>(at), section.end(), value);
+      break;
+    case 3:
+      section.resize(at);
+      break;
+    case 4:
+      section.insert(section.begin() + static_cast<ptrdiff_t>(at), value);
+      break;
+    case 5:  // a run of bytes from elsewhere in the section
+      std::copy_n(section.begin() + static_cast<ptrdiff_t>(section.size() - at - 1), std::min<size_t>(value, at),
+                  section.begin());
+      break;
+    default: {  // a whole field
+      const size_t bytes = std::min<size_t>(size_t{1} << (control >> 6), section.size() - at);
+      std::fill_n(section.begin() + static_cast<ptrdiff_t>(at - at % bytes), bytes, value % 2 == 0 ? 0 : 0xff);
+    }
+  }
+}
+
+// Input: how many steps of damage, these, then changes. Encoded with digests, damaged, and read by every level: the way into
+// the reader that no search for valid tables would find.
+void FuzzDamaged(uint8_t control, ByteReader reader) {
+  const auto step_count = reader.ReadLe<uint8_t>("steps");
+  if (!step_count.ok()) return;
+  const auto steps = reader.ReadBytes(std::min<uint64_t>(4 * (*step_count % 8), reader.remaining() / 4 * 4), "steps").value();
+  std::vector<ElementChange> changes = ReadChanges(control, &reader);
+  const SegmentMap map = MapOf(control, changes);
+  const bool has_values = (control & 4) != 0;
+  for (ElementChange& change : changes) change.old_bits = has_values ? change.element % 251 : 0;
+  const ListSource source(map.unit_bytes(), map.element_count(), changes, has_values);
+  const EncodedSegment encoded = CpuCodec(CodecId::kSparse, BestCpuLevel())->Encode(map, {{1}}, source, {}).value();
+  Buffer tables = encoded.tables;
+  Buffer records = encoded.records;
+  Buffer body;
+  for (const Buffer& piece : encoded.body) AppendBytes(body, piece);
+  uint64_t counts[] = {encoded.record_count, encoded.change_count};
+  ByteReader damage(steps);
+  while (damage.remaining() > 0) Damage(&damage, &tables, &records, &body, counts);
+  const auto decoded = DecodeByAll(map, {has_values, counts[0], counts[1], tables, records, {}, body});
+  for (ElementChange& change : changes) change.old_bits = 0;
+  if (steps.empty()) Require(decoded == changes);
+  if (decoded) RoundTrip(map, *decoded);
 }
 
 }  // namespace
@@ -110,7 +186,9 @@ void FuzzWriter(uint8_t control, ByteReader reader) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < 1 || size > (1 << 16)) return 0;
   const xorbit::ByteReader reader(xorbit::ConstBytes(data + 1, size - 1));
-  if ((data[0] & 8) != 0) {
+  if ((data[0] & 0x88) == 0x88) {
+    xorbit::FuzzDamaged(data[0], reader);
+  } else if ((data[0] & 8) != 0) {
     xorbit::FuzzWriter(data[0], reader);
   } else {
     xorbit::FuzzReader(data[0], reader);

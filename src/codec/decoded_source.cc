@@ -175,8 +175,7 @@ class DecodedCursor final : public ChangeCursor {
     for (uint32_t i = 0; i < changes->count; ++i) {
       const uint64_t element = window_begin + changes->positions[i];
       const Run& run = runs.Find(element);
-      const uint8_t* tensor = source_.tensor_bytes_[run.tensor_index].data();
-      Unit old = LoadLe<Unit>(tensor + run.TensorElementOf(element) * sizeof(Unit));
+      Unit old = LoadLe<Unit>(source_.values_->Of(run).data() + (element - run.segment_element) * sizeof(Unit));
       if (source_.side_ == ValueSide::kTarget)
         old = static_cast<Unit>(old ^ LoadLe<Unit>(changes->xors.data() + i * sizeof(Unit)));
       StoreLe<Unit>(changes->olds.data() + i * sizeof(Unit), old);
@@ -192,8 +191,8 @@ class DecodedCursor final : public ChangeCursor {
 };
 
 DecodedSource::DecodedSource(const SegmentMap& target, std::vector<DecodedInput> inputs, ValueSide side,
-                             std::span<const ConstBytes> tensor_bytes, const ReachedElements* reached)
-    : target_(&target), inputs_(std::move(inputs)), side_(side), tensor_bytes_(tensor_bytes), reached_(reached) {}
+                             std::optional<SegmentBytes> values, const ReachedElements* reached)
+    : target_(&target), inputs_(std::move(inputs)), side_(side), values_(std::move(values)), reached_(reached) {}
 
 bool DecodedSource::MayChange(uint64_t first_window, uint64_t window_count) const {
   if (reached_ == nullptr) return true;

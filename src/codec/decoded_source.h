@@ -15,13 +15,13 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
+#include <optional>
 #include <vector>
 
 #include "change/change_source.h"
 #include "codec/codec.h"
 #include "codec/reached_elements.h"
-#include "tensor/segment.h"
+#include "tensor/segment_bytes.h"
 
 namespace xorbit {
 
@@ -31,7 +31,7 @@ struct DecodedInput {
   const SegmentDecoder* decoder = nullptr;
 };
 
-// Which state the tensor bytes given to a DecodedSource are in.
+// Which state the values given to a DecodedSource are of.
 enum class ValueSide {
   kNone,    // no bytes: changes come without old values
   kBase,    // before the changes: old values are read as they are
@@ -40,10 +40,10 @@ enum class ValueSide {
 
 class DecodedSource final : public ChangeSource {
  public:
-  // Inputs must have the target's unit; elements of theirs that the target does not hold are left out. tensor_bytes (layout
-  // order) may be empty for kNone. `reached`, if there is one, knows all the inputs' records. All must outlive the source.
-  DecodedSource(const SegmentMap& target, std::vector<DecodedInput> inputs, ValueSide side,
-                std::span<const ConstBytes> tensor_bytes, const ReachedElements* reached = nullptr);
+  // Inputs must have the target's unit; elements of theirs that the target does not hold are left out. `values` is a view of
+  // the target, and nothing for kNone. `reached`, if there is one, knows all the inputs' records. All must outlive the source.
+  DecodedSource(const SegmentMap& target, std::vector<DecodedInput> inputs, ValueSide side, std::optional<SegmentBytes> values,
+                const ReachedElements* reached = nullptr);
 
   uint32_t unit_bytes() const override { return target_->unit_bytes(); }
   uint64_t element_count() const override { return target_->element_count(); }
@@ -59,7 +59,7 @@ class DecodedSource final : public ChangeSource {
   const SegmentMap* target_;
   std::vector<DecodedInput> inputs_;
   ValueSide side_;
-  std::span<const ConstBytes> tensor_bytes_;
+  std::optional<SegmentBytes> values_;
   const ReachedElements* reached_;
 };
 

@@ -88,11 +88,14 @@ TEST(DecodedSourceTest, PoursAnyChainIntoAnySegmentation) {
       }
       reached.Seal();
       std::vector<ElementChange> wanted = OracleDiff(target, base, target_state);
-      EXPECT_EQ(Drain(DecodedSource(target, inputs, ValueSide::kBase, base), Between(random, 1, 5)), wanted);
-      EXPECT_EQ(Drain(DecodedSource(target, inputs, ValueSide::kTarget, target_state), 1000), wanted);
+      EXPECT_EQ(
+          Drain(DecodedSource(target, inputs, ValueSide::kBase, SegmentBytes::InTensors(target, base)), Between(random, 1, 5)),
+          wanted);
+      EXPECT_EQ(Drain(DecodedSource(target, inputs, ValueSide::kTarget, SegmentBytes::InTensors(target, target_state)), 1000),
+                wanted);
       for (ElementChange& change : wanted) change.old_bits = 0;
-      EXPECT_EQ(Drain(DecodedSource(target, inputs, ValueSide::kNone, {}), 2), wanted);
-      EXPECT_EQ(Drain(DecodedSource(target, inputs, ValueSide::kNone, {}, &reached), 1), wanted);
+      EXPECT_EQ(Drain(DecodedSource(target, inputs, ValueSide::kNone, std::nullopt), 2), wanted);
+      EXPECT_EQ(Drain(DecodedSource(target, inputs, ValueSide::kNone, std::nullopt, &reached), 1), wanted);
     }
   }
 }
@@ -108,7 +111,7 @@ class DamagedDecoder final : public SegmentDecoder {
 TEST(DecodedSourceTest, PassesADecodersErrorOn) {
   const SegmentMap map = OneTensorMap(2, 10);
   const DamagedDecoder decoder;
-  const Status status = ReadAllChanges(DecodedSource(map, {{&map, &decoder}}, ValueSide::kNone, {})).status();
+  const Status status = ReadAllChanges(DecodedSource(map, {{&map, &decoder}}, ValueSide::kNone, std::nullopt)).status();
   EXPECT_EQ(status.code(), Code::kCorrupt);
   EXPECT_EQ(status.message(), "rotten bits");
 }

@@ -2,8 +2,8 @@
 
 #include <mutex>
 
+#include "backend/decoded_chain.h"
 #include "base/parallel.h"
-#include "journey/decoded_delta.h"
 
 namespace xorbit {
 namespace {
@@ -43,7 +43,7 @@ Result<std::vector<TensorReport>> ReportTensors(const Runtime& runtime, const De
     tensors.push_back({i, delta.layout.tensors()[i].unit_count(), 0, 0});
   for (size_t owner = 0; owner < delta.payloads.size(); ++owner) {
     for (const PayloadSegment& segment : delta.payloads[owner].segments) {
-      XORBIT_ASSIGN_OR_RETURN(const auto decoder, OpenSegment(runtime, delta, owner, segment));
+      XORBIT_ASSIGN_OR_RETURN(const auto decoder, OpenSegment(*runtime.backend, delta, owner, segment));
       XORBIT_RETURN_IF_ERROR(AddSegment(segment, *decoder, runtime.threads, &tensors));
     }
   }

@@ -1,5 +1,5 @@
 // delta + delta + ... -> one delta: decode, merge in canonical coordinates, encode again.
-#include "journey/decoded_delta.h"
+#include "backend/decoded_chain.h"
 #include "journey/journey.h"
 #include "journey/sealing.h"
 
@@ -35,7 +35,7 @@ Result<DeltaSummary> FoldDeltas(const Runtime& runtime, const std::vector<fs::pa
                         " bytes of weights; to fold deltas of more than " + std::to_string(kMaxUnprovenLayoutBytes) +
                         ", give --checkpoint");
   }
-  XORBIT_ASSIGN_OR_RETURN(const DecodedChain decoded, DecodedChain::Open(runtime, chain));
+  XORBIT_ASSIGN_OR_RETURN(const DecodedChain decoded, DecodedChain::Open(*runtime.backend, chain));
   EncodeOptions encode = options.encode;
   encode.threads = runtime.threads;
 
@@ -46,7 +46,9 @@ Result<DeltaSummary> FoldDeltas(const Runtime& runtime, const std::vector<fs::pa
     std::vector<SegmentMap> maps;
     std::vector<EncodedSegment> segments;
     for (const PayloadSegment& segment : owner.segments) {
-      const auto source = decoded.Into(segment.map, side, tensor_bytes);
+      std::optional<SegmentBytes> values;
+      if (side != ValueSide::kNone) values = SegmentBytes::InTensors(segment.map, tensor_bytes);
+      const auto source = decoded.Into(segment.map, side, std::move(values));
       XORBIT_ASSIGN_OR_RETURN(EncodedSegment encoded, runtime.backend->Encode(layout, segment.map, *source, codec, encode));
       segments.push_back(std::move(encoded));
       maps.push_back(segment.map);

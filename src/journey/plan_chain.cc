@@ -1,5 +1,5 @@
 // delta folders -> where does the checkpoint stand? -> decode + merge -> patches, proven by their digests.
-#include "journey/decoded_delta.h"
+#include "backend/decoded_chain.h"
 #include "journey/patch_plan.h"
 #include "journey/patch_stream.h"
 
@@ -52,13 +52,13 @@ Status ExplainMismatch(const Runtime& runtime, const Checkpoint& checkpoint, con
 // the scan before, this proves the result without reading it back.
 Result<uint64_t> StreamWay(const Runtime& runtime, const Checkpoint& checkpoint, const Way& way, Direction direction,
                            PatchSink* sink) {
-  XORBIT_ASSIGN_OR_RETURN(const DecodedChain decoded, DecodedChain::Open(runtime, way.deltas));
+  XORBIT_ASSIGN_OR_RETURN(const DecodedChain decoded, DecodedChain::Open(*runtime.backend, way.deltas));
   XORBIT_ASSIGN_OR_RETURN(const auto owners, PlanOwners(checkpoint.layout(), 1, Split::kWhole));
   const std::vector<ConstBytes> live = checkpoint.all_tensor_bytes();
   std::vector<std::unique_ptr<DecodedSource>> sources;
   std::vector<PatchInput> inputs;
   for (const SegmentMap& map : owners.front()) {
-    sources.push_back(decoded.Into(map, ValueSide::kBase, live));
+    sources.push_back(decoded.Into(map, ValueSide::kBase, SegmentBytes::InTensors(map, live)));
     inputs.push_back({&map, sources.back().get()});
   }
   XORBIT_ASSIGN_OR_RETURN(const PatchTotals totals, StreamPatches(checkpoint, inputs, runtime.threads, runtime.progress, sink));

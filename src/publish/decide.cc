@@ -36,6 +36,13 @@ Result<VersionRecord> SealAndDecide(Stream& stream, const PublicationPlace& plac
                       " could not be sealed in time: " + result.status().message());
 }
 
+Result<Manifest> SealWhenComplete(Stream& stream, const PublicationPlace& place, const DecideOptions& options) {
+  Result<Manifest> result = Retry<Manifest>(options, [&] { return stream.Seal(place); });
+  if (result.ok() || result.status().code() != Code::kNotFound) return result;
+  return RefusedError("the fold to version " + std::to_string(place.target_version) +
+                      " could not be sealed in time: " + result.status().message());
+}
+
 Result<VersionRecord> AwaitDecision(Stream& stream, uint64_t version, const DecideOptions& options) {
   const auto attempt = [&]() -> Result<VersionRecord> {
     XORBIT_ASSIGN_OR_RETURN(const auto decided, stream.Record(version));

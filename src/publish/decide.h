@@ -19,6 +19,9 @@ struct DecideOptions {
 // again.
 Result<VersionRecord> SealAndDecide(Stream& stream, const PublicationPlace& place, const DecideOptions& options);
 
+// The first half alone, for folds, which decide nothing.
+Result<Manifest> SealWhenComplete(Stream& stream, const PublicationPlace& place, const DecideOptions& options);
+
 // Waits for anybody's decision on a version. kRefused at the deadline.
 Result<VersionRecord> AwaitDecision(Stream& stream, uint64_t version, const DecideOptions& options);
 

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "backend/decoded_chain.h"
 #include "payload/manifest.h"
 #include "payload/payload_reader.h"
 #include "payload/payload_writer.h"
@@ -45,12 +46,8 @@ RankPublisher RankPublisher::Make(Stream& stream, const Backend& backend, RankPl
 }
 
 Status RankPublisher::Contribute(const PublicationPlace& place, std::span<const ConstBytes> held) {
-  if (place.base_version != version_) {
-    return UsageError("rank " + std::to_string(plan_->owner_index) + " stands at version " + std::to_string(version_) +
-                      " and cannot publish a delta from version " + std::to_string(place.base_version));
-  }
+  XORBIT_RETURN_IF_ERROR(RequireVersion(place.base_version, "publish a delta from"));
   const Layout& layout = stream_->layout();
-  const int threads = options_.encode.threads;
   XORBIT_ASSIGN_OR_RETURN(const std::vector<SegmentBytes> new_bytes, OwnedBytes(*plan_, held));
   EncodedOwner encoded;
   {
@@ -58,24 +55,64 @@ Status RankPublisher::Contribute(const PublicationPlace& place, std::span<const 
     XORBIT_ASSIGN_OR_RETURN(
         encoded, backend_->EncodeDiff(layout, plan_->owned, baseline_.bytes(), new_bytes, options_.codec, options_.encode));
   }
+  XORBIT_ASSIGN_OR_RETURN(std::vector<WitnessDigest> witnesses, Witness(held));
+  XORBIT_ASSIGN_OR_RETURN(const Payload payload,
+                          Store(place, options_.codec, std::move(encoded.segments), encoded.base, std::move(witnesses)));
+  pending_.emplace(Pending{place, FileBytesOf(payload)});
+  return {};
+}
+
+Status RankPublisher::ContributeFold(const PublicationPlace& place, CodecId codec, const std::vector<Delta>& chain) {
+  XORBIT_RETURN_IF_ERROR(RequireVersion(place.target_version, "publish a fold to"));
+  XORBIT_ASSIGN_OR_RETURN(const DecodedChain decoded, DecodedChain::Open(*backend_, chain));
+  std::vector<EncodedSegment> segments;
+  StateDigest base;
+  for (size_t i = 0; i < plan_->owned.size(); ++i) {
+    const SegmentMap& map = plan_->owned[i];
+    const SegmentBytes& values = baseline_.bytes()[i];
+    const auto source = decoded.Into(map, ValueSide::kTarget, values);
+    XORBIT_ASSIGN_OR_RETURN(EncodedSegment segment, backend_->Encode(stream_->layout(), map, *source, codec, options_.encode));
+    base += backend_->Digest(stream_->layout(), map, values, options_.encode.threads) - segment.change;
+    segments.push_back(std::move(segment));
+  }
+  return Store(place, codec, std::move(segments), base, {}).status();
+}
+
+Status RankPublisher::CatchUp(uint64_t version, const std::vector<Delta>& chain) {
+  if (pending_) return UsageError("rank " + std::to_string(plan_->owner_index) + " waits for a decision; settle it first");
+  XORBIT_ASSIGN_OR_RETURN(const DecodedChain decoded, DecodedChain::Open(*backend_, chain));
+  for (size_t i = 0; i < plan_->owned.size(); ++i) {
+    const auto source = decoded.Into(plan_->owned[i], ValueSide::kNone, std::nullopt);
+    XORBIT_RETURN_IF_ERROR(baseline_.Forward(i, *source, options_.encode.threads));
+  }
+  version_ = version;
+  return {};
+}
+
+Status RankPublisher::RequireVersion(uint64_t version, std::string_view purpose) const {
+  if (version == version_) return {};
+  return UsageError("rank " + std::to_string(plan_->owner_index) + " stands at version " + std::to_string(version_) +
+                    " and cannot " + std::string(purpose) + " version " + std::to_string(version));
+}
+
+Result<Payload> RankPublisher::Store(const PublicationPlace& place, CodecId codec, std::vector<EncodedSegment> segments,
+                                     const StateDigest& base, std::vector<WitnessDigest> witnesses) {
+  const Stage stage(options_.timers, "hash + store");
+  XORBIT_ASSIGN_OR_RETURN(Payload payload, WritePayload(stream_->layout(), {codec, plan_->owner_index, plan_->owner_count},
+                                                        plan_->owned, std::move(segments), options_.encode.threads));
   Receipt receipt;
   receipt.place = place;
   receipt.owner_index = plan_->owner_index;
   receipt.owner_count = plan_->owner_count;
-  receipt.codec = options_.codec;
-  receipt.base_part = encoded.base;
-  receipt.parts_sha256 = PartsDigestOf(layout, plan_->owned);
-  XORBIT_ASSIGN_OR_RETURN(receipt.witnesses, Witness(held));
-
-  const Stage stage(options_.timers, "hash + store");
-  XORBIT_ASSIGN_OR_RETURN(const Payload payload, WritePayload(layout, {options_.codec, plan_->owner_index, plan_->owner_count},
-                                                              plan_->owned, std::move(encoded.segments), threads));
-  receipt.owner = ManifestOwnerOf(payload);
+  receipt.codec = codec;
   receipt.has_digests = payload.has_digests;
+  receipt.owner = ManifestOwnerOf(payload);
+  receipt.base_part = base;
+  receipt.parts_sha256 = PartsDigestOf(stream_->layout(), plan_->owned);
+  receipt.witnesses = std::move(witnesses);
   XORBIT_RETURN_IF_ERROR(stream_->PutPayload(place, payload));
   XORBIT_RETURN_IF_ERROR(stream_->PutReceipt(receipt));
-  pending_.emplace(Pending{place, FileBytesOf(payload)});
-  return {};
+  return payload;
 }
 
 Result<std::vector<WitnessDigest>> RankPublisher::Witness(std::span<const ConstBytes> held) const {

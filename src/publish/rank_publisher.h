@@ -15,6 +15,7 @@
 
 #include "backend/backend.h"
 #include "base/stage_timer.h"
+#include "payload/delta.h"
 #include "publish/baseline.h"
 #include "publish/ownership_plan.h"
 #include "store/stream.h"
@@ -45,6 +46,16 @@ class RankPublisher {
   // other weights to this publication (use a new id). After an error, the same call may be made again.
   Status Contribute(const PublicationPlace& place, std::span<const ConstBytes> held);
 
+  // Puts this rank's share of a fold into the store: everything that `chain`, fetched and in order, changes from
+  // place.base_version to the baseline's version, with the baseline lending the values for digests. With the owners of the
+  // direct delta the payload equals that one's. Seal the fold with Stream::Seal, like any publication; nothing is decided.
+  Status ContributeFold(const PublicationPlace& place, CodecId codec, const std::vector<Delta>& chain);
+
+  // Follows a decision that was not this rank's, or a stream that it joins: takes what `chain`, fetched and in order, changes
+  // from the baseline's version to `version`. kUsage while a contribution waits for Settle(). After an error the baseline may
+  // be neither version: make the publisher anew.
+  Status CatchUp(uint64_t version, const std::vector<Delta>& chain);
+
   // Takes the decision on the last contribution's version. True if that publication won: the baseline has moved to it. False if
   // not: the baseline stays, and CatchUp() follows the version that was decided instead.
   Result<bool> Settle(const VersionRecord& decided);
@@ -56,6 +67,10 @@ class RankPublisher {
   };
 
   RankPublisher(Stream& stream, const Backend& backend, RankPlan plan, PublishOptions options);
+  Status RequireVersion(uint64_t version, std::string_view purpose) const;
+  // Payload, then receipt.
+  Result<Payload> Store(const PublicationPlace& place, CodecId codec, std::vector<EncodedSegment> segments,
+                        const StateDigest& base, std::vector<WitnessDigest> witnesses);
   Result<std::vector<WitnessDigest>> Witness(std::span<const ConstBytes> held) const;
 
   Stream* stream_;

@@ -5,10 +5,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "backend/cpu/cpu_backend.h"
 #include "base/temporary_folder.h"
 #include "base/testing/seed.h"
 #include "publish/decide.h"
+#include "publish/fold_publisher.h"
 #include "publish/testing/trainer.h"
 #include "store/fetch.h"
 #include "transport/folder_store.h"
@@ -81,9 +84,7 @@ TEST_F(RankPublisherTest, VersionsAreWhatTheWeightsBecame) {
     Stream stream = Begin(trainer, "run" + std::to_string(round));
     std::vector<RankPublisher> ranks = Ranks(stream, trainer);
     RandomTensors follower(random_, trainer.layout());
-    for (size_t i = 0; i < trainer.served().size(); ++i) {
-      std::ranges::copy(trainer.served()[i], follower.mutable_bytes()[i].begin());
-    }
+    follower.CopyBytes(trainer.served());
     for (uint64_t version = 1; version <= 4; ++version) {
       trainer.Step(random_, version == 3 ? 0 : Between(random_, 1, 200));  // the third update changes nothing
       const auto decided = Publish(stream, ranks, trainer, {version - 1, version, "try"});
@@ -98,6 +99,65 @@ TEST_F(RankPublisherTest, VersionsAreWhatTheWeightsBecame) {
     }
     EXPECT_EQ(stream.Newest().value(), 4U);
   }
+}
+
+TEST_F(RankPublisherTest, FoldsAreWhatADirectDeltaWouldHaveBeen) {
+  TestTrainer trainer(random_, 3);
+  Stream stream = Begin(trainer, "run");
+  std::vector<RankPublisher> ranks = Ranks(stream, trainer);
+  std::vector<RandomTensors> states;
+  states.emplace_back(random_, trainer.layout()).CopyBytes(trainer.served());
+  const std::vector<uint64_t> marks = {0};
+  for (uint64_t version = 1; version <= 6; ++version) {
+    trainer.Step(random_, 150);
+    states.emplace_back(random_, trainer.layout()).CopyBytes(trainer.weights());
+    const VersionRecord decided = Publish(stream, ranks, trainer, {version - 1, version, "try"}).value();
+    std::vector<std::thread> threads;  // ranks wait for each other in the store
+    for (RankPublisher& rank : ranks) {
+      ASSERT_TRUE(rank.Settle(decided).value());
+      threads.emplace_back([&] { EXPECT_TRUE(PublishFolds(stream, rank, marks, {}).ok()); });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+  size_t fold_count = 0;
+  const std::vector<Edge> edges = stream.Edges(0, 6).value();
+  for (const Edge& edge : edges) {
+    if (edge.publication_id != kFoldPublicationId) continue;
+    ++fold_count;
+    const Delta fold = FetchDelta(stream, edge, {}).value();
+    const std::vector<RankPlan> plans = trainer.plans();
+    for (size_t rank = 0; rank < plans.size(); ++rank) {
+      const auto encoded =
+          backend_->EncodeDiff(trainer.layout(), plans[rank].owned, InTensors(plans[rank].owned, states[edge.from].bytes()),
+                               InTensors(plans[rank].owned, states[edge.to].bytes()), CodecId::kSparse, {});
+      const Payload direct =
+          WritePayload(trainer.layout(), fold.payloads[rank].info, plans[rank].owned, std::move(encoded).value().segments, 1)
+              .value();
+      EXPECT_EQ(direct.sha256, fold.manifest.owners[rank].sha256) << edge.from << " -> " << edge.to;
+    }
+  }
+  EXPECT_GE(fold_count, 2U);
+}
+
+TEST_F(RankPublisherTest, ANewTrainerCatchesUpAndGoesOn) {
+  TestTrainer trainer(random_, 2);
+  Stream stream = Begin(trainer, "run");
+  std::vector<RankPublisher> ranks = Ranks(stream, trainer);
+  for (uint64_t version = 1; version <= 3; ++version) {
+    trainer.Step(random_, 100);
+    const VersionRecord decided = Publish(stream, ranks, trainer, {version - 1, version, "old"}).value();
+    for (RankPublisher& rank : ranks) ASSERT_TRUE(rank.Settle(decided).value());
+  }
+  // Other ranks, from the served checkpoint and the store alone.
+  std::vector<RankPublisher> resumed = Ranks(stream, trainer);
+  std::vector<Delta> chain;
+  const std::vector<Hop> route = stream.Route(0, 3).value();
+  for (const Hop& hop : route) chain.push_back(FetchDelta(stream, hop.edge, {}).value());
+  for (RankPublisher& rank : resumed) ASSERT_TRUE(rank.CatchUp(3, chain).ok());
+  trainer.Step(random_, 100);
+  const auto decided = Publish(stream, resumed, trainer, {3, 4, "new"});
+  ASSERT_TRUE(decided.ok()) << decided.status().message();  // sealing proves the parent's digest
+  EXPECT_EQ(decided->target, trainer.digest());
 }
 
 TEST_F(RankPublisherTest, ALostPublicationLeavesTheBaselineWhereItWas) {

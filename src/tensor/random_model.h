@@ -67,10 +67,11 @@ class RandomTensors {
   }
 
   // Puts the bytes of `other` (same layout) at this object's own alignments.
-  void CopyFrom(const RandomTensors& other) {
+  void CopyFrom(const RandomTensors& other) { CopyBytes(other.bytes()); }
+  void CopyBytes(const std::vector<ConstBytes>& tensors) {
     for (size_t i = 0; i < places_.size(); ++i) {
       if (places_[i].byte_count == 0) continue;
-      std::memcpy(arena_.data() + places_[i].offset, other.arena_.data() + other.places_[i].offset, places_[i].byte_count);
+      std::memcpy(arena_.data() + places_[i].offset, tensors[i].data(), places_[i].byte_count);
     }
   }
 

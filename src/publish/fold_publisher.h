@@ -1,0 +1,19 @@
+// Folds beside the steps: what lets a receiver that fell behind catch up with a few objects instead of every step.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "publish/decide.h"
+#include "publish/rank_publisher.h"
+
+namespace xorbit {
+
+// Writes the folds that end in the publisher's version (store/fold_schedule.h says which; `marks` are versions that get one of
+// their own, 0 the base). Every rank calls it after Settle(), with the same marks; each folds its own share, any of them seals.
+// Returns how many folds were written once all of them are sealed. Nothing that readers rely on changes: a crash or an error in
+// between costs a later reader bytes, and the next call may make up for it.
+Result<size_t> PublishFolds(Stream& stream, RankPublisher& publisher, std::span<const uint64_t> marks,
+                            const DecideOptions& options);
+
+}  // namespace xorbit

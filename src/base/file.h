@@ -56,7 +56,7 @@ Status ReadAt(const UniqueFd& fd, MutableBytes bytes, uint64_t offset_bytes);
 Result<Buffer> ReadWholeFile(const fs::path& path, uint64_t limit_bytes);
 
 // Mutations. Every method is one durable-or-not step of a crash-safety argument; none retries or hides an error. ENOSPC comes
-// back as kIo with "No space left" in the message. Thread-safe for different files.
+// back as kIo with "No space left" in the message. Thread-safe for different files, and for writes to different bytes of one.
 class FileOps {
  public:
   FileOps() = default;
@@ -72,6 +72,9 @@ class FileOps {
   // Makes the empty file `target` hold the first `byte_count` bytes of `source`: shared blocks where the file system has them
   // (reflink), else a copy inside the kernel, else through memory.
   virtual Status CopyContents(const UniqueFd& source, const UniqueFd& target, uint64_t byte_count) = 0;
+  // Asks for these bytes to be on their way to the disk, so that Sync() has less to wait for. Promises nothing; an error of the
+  // disk is kept for Sync().
+  virtual void StartWriteBack(const UniqueFd& fd, uint64_t offset_bytes, uint64_t byte_count) = 0;
   virtual Status Sync(const UniqueFd& fd) = 0;            // fsync
   virtual Status SyncFolder(const fs::path& folder) = 0;  // fsync of a directory; "", the parent of a bare name, is "."
   virtual Status MakeFolder(const fs::path& folder) = 0;  // kExists if it is there

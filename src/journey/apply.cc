@@ -65,7 +65,7 @@ Status ApplySteps(const Runtime& runtime, FileTarget* target, const fs::path& pa
 
 Result<ApplySummary> ApplyInPlace(const Runtime& runtime, const fs::path& path, const std::vector<fs::path>& folders,
                                   Direction direction) {
-  XORBIT_ASSIGN_OR_RETURN(FileTarget target, FileTarget::Open(*runtime.file_ops, path));
+  XORBIT_ASSIGN_OR_RETURN(FileTarget target, FileTarget::Open(*runtime.file_ops, path, runtime.threads));
   XORBIT_ASSIGN_OR_RETURN(const auto recovered, target.Recover(RecoveryDirection::kRedo));
   ApplySummary summary;
   summary.recovered = !recovered.empty();
@@ -122,7 +122,7 @@ Result<ApplySummary> ApplyToCopy(const Runtime& runtime, const fs::path& path, c
 }
 
 Result<bool> RollBack(const Runtime& runtime, const fs::path& path) {
-  XORBIT_ASSIGN_OR_RETURN(FileTarget target, FileTarget::Open(*runtime.file_ops, path));
+  XORBIT_ASSIGN_OR_RETURN(FileTarget target, FileTarget::Open(*runtime.file_ops, path, runtime.threads));
   XORBIT_ASSIGN_OR_RETURN(const auto recovered, target.Recover(RecoveryDirection::kUndo));
   return !recovered.empty();
 }

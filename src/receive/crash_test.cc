@@ -149,7 +149,7 @@ TEST_F(CrashTest, EveryCallMayFail) {
 void ApplyAndKill(const PlannedChange& change, const fs::path& folder, bool from_sealed, std::chrono::microseconds delay) {
   const pid_t child = ::fork();
   if (child == 0) {
-    static_cast<void>(ApplyInPlace(PosixFileOps(), folder, change));
+    static_cast<void>(ApplyInPlace(PosixFileOps(), folder, change, /*threads=*/2));
     ::_exit(0);
   }
   const auto has_ended = [child] {

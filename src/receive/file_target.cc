@@ -1,5 +1,7 @@
 #include "receive/file_target.h"
 
+#include <algorithm>
+
 namespace xorbit {
 namespace {
 
@@ -18,7 +20,7 @@ Status DamagedError(const fs::path& journal, const Status& cause) {
 
 }  // namespace
 
-Result<FileTarget> FileTarget::Open(FileOps& ops, const fs::path& checkpoint) {
+Result<FileTarget> FileTarget::Open(FileOps& ops, const fs::path& checkpoint, int threads) {
   XORBIT_ASSIGN_OR_RETURN(JournalPlace place, FindJournalPlace(checkpoint));
   for (;;) {
     const Status made = ops.MakeFolder(place.control);
@@ -26,7 +28,7 @@ Result<FileTarget> FileTarget::Open(FileOps& ops, const fs::path& checkpoint) {
     Result<FileLock> lock = FileLock::TryAcquire(place.lock());
     if (lock.status().code() == Code::kNotFound) continue;  // the holder before us has just removed the folder
     if (!lock.ok()) return lock.status();
-    return FileTarget(ops, std::move(place), std::move(lock).value(), made.ok());
+    return FileTarget(ops, std::move(place), std::move(lock).value(), made.ok(), threads);
   }
 }
 
@@ -58,8 +60,7 @@ Result<RecoveredChange> FileTarget::RecoverOne(const fs::path& journal, Recovery
   Result<Loaded> loaded = Load(journal);
   if (!loaded.ok()) return loaded.status();
   const Journal& view = loaded->journal;
-  const uint64_t block_count = view.block_count();
-  const Status check = ReplayJournal(*ops_, view, loaded->fds, PatchRule::kCheckOldOrNew, block_count);
+  const Status check = ReplayJournal(*ops_, view, loaded->fds, PatchRule::kCheckOldOrNew, loaded->stretches, threads_);
   if (!check.ok()) {
     return WithNote(check, "so the interrupted change cannot be finished or undone; restore the file, or remove '" +
                                journal.string() + "' to keep it as it is");
@@ -67,8 +68,7 @@ Result<RecoveredChange> FileTarget::RecoverOne(const fs::path& journal, Recovery
   // The process that was killed may not have come to fsync the journal's name: before more is stored, it must be on disk.
   XORBIT_RETURN_IF_ERROR(SyncName(journal));
   const PatchRule rule = direction == RecoveryDirection::kRedo ? PatchRule::kRedo : PatchRule::kUndo;
-  Status status = ReplayJournal(*ops_, view, loaded->fds, rule, block_count);
-  if (status.ok()) status = SyncJournalFiles(*ops_, view, loaded->fds);
+  const Status status = Replay(*loaded, rule, loaded->stretches);
   if (!status.ok()) return WithNote(status, "journal '" + journal.string() + "' stays, to be recovered by another run");
   XORBIT_RETURN_IF_ERROR(Remove(journal));
   return RecoveredChange{view.head().identity, view.change_count()};
@@ -103,30 +103,33 @@ Status FileTarget::SealAndStore(const fs::path& temporary) {
     static_cast<void>(ops_->Unlink(temporary));  // if it stays, it is unsealed: the next run removes it
     return WithNote(renamed, kNothingChanged);
   }
-  if (const Status synced = SyncName(place_.journal); !synced.ok()) return RollBack(nullptr, 0, synced);
+  if (const Status synced = SyncName(place_.journal); !synced.ok()) return RollBack(nullptr, {}, synced);
   const Result<Loaded> loaded = Load(place_.journal);
-  if (!loaded.ok()) return RollBack(nullptr, 0, loaded.status());
+  if (!loaded.ok()) return RollBack(nullptr, {}, loaded.status());
 
   // Fence: the journal is whole and on disk under its name. From here on it alone can bring the files to either end.
-  uint64_t reached = 0;
-  if (const Status stored = Store(*loaded, &reached); !stored.ok()) return RollBack(&*loaded, reached, stored);
+  std::vector<BlockRange> written;
+  const Status stored = Replay(*loaded, PatchRule::kRedoFromOld, loaded->stretches, &written);
+  if (!stored.ok()) return RollBack(&*loaded, written, stored);
 
   // Fence: every new value is on disk.
   return Remove(place_.journal);
 }
 
-Status FileTarget::Store(const Loaded& loaded, uint64_t* reached) {
-  const Journal& journal = loaded.journal;
-  XORBIT_RETURN_IF_ERROR(ReplayJournal(*ops_, journal, loaded.fds, PatchRule::kRedoFromOld, journal.block_count(), reached));
-  return SyncJournalFiles(*ops_, journal, loaded.fds);
+// On success the values are on disk.
+Status FileTarget::Replay(const Loaded& loaded, PatchRule rule, std::span<const BlockRange> stretches,
+                          std::vector<BlockRange>* written) {
+  XORBIT_RETURN_IF_ERROR(ReplayJournal(*ops_, loaded.journal, loaded.fds, rule, stretches, threads_, written));
+  return SyncJournalFiles(*ops_, loaded.journal, loaded.fds);
 }
 
-// Takes back the first `reached` blocks, if any. Returns the cause, with what became of the files.
-Status FileTarget::RollBack(const Loaded* loaded, uint64_t reached, const Status& cause) {
+// Takes back the blocks that may have been written, if any. Returns the cause, with what became of the files.
+Status FileTarget::RollBack(const Loaded* loaded, std::span<const BlockRange> written, const Status& cause) {
   const std::string stays = "journal '" + place_.journal.string() + "' stays: the next run can finish or undo the change";
-  if (reached > 0) {
-    Status undone = ReplayJournal(*ops_, loaded->journal, loaded->fds, PatchRule::kUndo, reached);
-    if (undone.ok()) undone = SyncJournalFiles(*ops_, loaded->journal, loaded->fds);
+  const bool any =
+      std::any_of(written.begin(), written.end(), [](const BlockRange& range) { return range.first < range.last; });
+  if (any) {
+    const Status undone = Replay(*loaded, PatchRule::kUndo, written);
     if (!undone.ok())
       return WithNote(cause, "rolling back failed as well (" + undone.message() + "), files may be half changed, " + stays);
   }
@@ -152,7 +155,8 @@ Result<FileTarget::Loaded> FileTarget::Load(const fs::path& journal) const {
   if (parsed.status().code() == Code::kCorrupt) return DamagedError(journal, parsed.status());
   if (!parsed.ok()) return parsed.status().WithContext("'" + journal.string() + "'");
   XORBIT_ASSIGN_OR_RETURN(JournalFds fds, OpenJournalFiles(*ops_, *parsed, place_.folder));
-  return Loaded{std::move(map), std::move(*parsed), std::move(fds)};
+  std::vector<BlockRange> stretches = PlanStretches(*parsed);
+  return Loaded{std::move(map), std::move(*parsed), std::move(fds), std::move(stretches)};
 }
 
 // Makes the journal findable after a power cut: its bytes, its name, and the name of the folder that holds it.

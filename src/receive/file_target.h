@@ -32,8 +32,8 @@ struct RecoveredChange {
 class FileTarget {
  public:
   // kRefused if another process holds the lock. Creates <folder>/.xorbit; if it was not there and no journal is left in it at
-  // the end, it goes with the target. `ops` must outlive the target.
-  static Result<FileTarget> Open(FileOps& ops, const fs::path& checkpoint);
+  // the end, it goes with the target. Reads, patches and writes on up to `threads` threads. `ops` must outlive the target.
+  static Result<FileTarget> Open(FileOps& ops, const fs::path& checkpoint, int threads);
   FileTarget(FileTarget&&) = default;
   FileTarget& operator=(FileTarget&&) = delete;
   ~FileTarget();
@@ -58,22 +58,25 @@ class FileTarget {
     MappedFile map;
     Journal journal;
     JournalFds fds;
+    std::vector<BlockRange> stretches;
   };
 
-  FileTarget(FileOps& ops, JournalPlace place, FileLock lock, bool made_control)
-      : ops_(&ops), place_(std::move(place)), lock_(std::move(lock)), made_control_(made_control) {}
+  FileTarget(FileOps& ops, JournalPlace place, FileLock lock, bool made_control, int threads)
+      : ops_(&ops), place_(std::move(place)), lock_(std::move(lock)), made_control_(made_control), threads_(threads) {}
   Result<Loaded> Load(const fs::path& journal) const;
   Result<RecoveredChange> RecoverOne(const fs::path& journal, RecoveryDirection direction);
   Status SyncName(const fs::path& journal);
   Status SealAndStore(const fs::path& temporary);
-  Status Store(const Loaded& loaded, uint64_t* reached);
-  Status RollBack(const Loaded* loaded, uint64_t reached, const Status& cause);
+  Status Replay(const Loaded& loaded, PatchRule rule, std::span<const BlockRange> stretches,
+                std::vector<BlockRange>* written = nullptr);
+  Status RollBack(const Loaded* loaded, std::span<const BlockRange> written, const Status& cause);
   Status Remove(const fs::path& journal);
 
   FileOps* ops_;
   JournalPlace place_;
   FileLock lock_;
   bool made_control_;  // whether <folder>/.xorbit is ours to remove
+  int threads_;
 };
 
 }  // namespace xorbit

@@ -95,7 +95,7 @@ TEST_F(FileTargetTest, UndoTakesACompleteChangeBack) {
 
 TEST_F(FileTargetTest, BeginWaitsForRecovery) {
   ApplyWithoutUnlink();
-  Result<FileTarget> target = FileTarget::Open(PosixFileOps(), folder());
+  Result<FileTarget> target = FileTarget::Open(PosixFileOps(), folder(), 1);
   ASSERT_TRUE(target.ok());
   EXPECT_EQ(target->Begin(change_.files, change_.identity).status().code(), Code::kRefused);
 }
@@ -194,7 +194,7 @@ TEST_F(FileTargetTest, LinkedFilesAreRefused) {
 }
 
 TEST_F(FileTargetTest, ASecondProcessIsRefused) {
-  Result<FileTarget> target = FileTarget::Open(PosixFileOps(), folder());
+  Result<FileTarget> target = FileTarget::Open(PosixFileOps(), folder(), 1);
   ASSERT_TRUE(target.ok());
   const pid_t child = ::fork();
   if (child == 0) ::_exit(ExitCodeOf(ApplyInPlace(PosixFileOps(), folder(), change_).code()));
@@ -203,12 +203,12 @@ TEST_F(FileTargetTest, ASecondProcessIsRefused) {
   ASSERT_TRUE(WIFEXITED(wait_status));
   EXPECT_EQ(WEXITSTATUS(wait_status), ExitCodeOf(Code::kRefused));
   EXPECT_EQ(CompareFiles(change_, folder()), FilesAre::kBase);
-  EXPECT_EQ(FileTarget::Open(PosixFileOps(), file(0)).status().code(), Code::kRefused) << "one lock a folder";
+  EXPECT_EQ(FileTarget::Open(PosixFileOps(), file(0), 1).status().code(), Code::kRefused) << "one lock a folder";
 }
 
 TEST_F(FileTargetTest, TheFolderOfTheLockGoesAgainUnlessItIsNeeded) {
   const fs::path control = folder() / ".xorbit";
-  { ASSERT_TRUE(FileTarget::Open(PosixFileOps(), folder()).ok()); }
+  { ASSERT_TRUE(FileTarget::Open(PosixFileOps(), folder(), 1).ok()); }
   EXPECT_FALSE(fs::exists(control));
   ASSERT_TRUE(ApplyInPlace(PosixFileOps(), folder(), change_).ok());
   EXPECT_FALSE(fs::exists(control));
@@ -217,7 +217,7 @@ TEST_F(FileTargetTest, TheFolderOfTheLockGoesAgainUnlessItIsNeeded) {
   EXPECT_TRUE(fs::exists(control / "journal"));
   fs::remove_all(control);
   fs::create_directory(control);
-  { ASSERT_TRUE(FileTarget::Open(PosixFileOps(), folder()).ok()); }
+  { ASSERT_TRUE(FileTarget::Open(PosixFileOps(), folder(), 1).ok()); }
   EXPECT_TRUE(fs::exists(control)) << "somebody else made it";
 }
 
@@ -237,7 +237,7 @@ TEST_F(FileTargetTest, AJournalIsSeenThroughSymbolicLinks) {
 }
 
 TEST_F(FileTargetTest, PathsThatAreNoCheckpointAreNamed) {
-  EXPECT_EQ(FileTarget::Open(PosixFileOps(), folder() / "absent").status().code(), Code::kNotFound);
+  EXPECT_EQ(FileTarget::Open(PosixFileOps(), folder() / "absent", 1).status().code(), Code::kNotFound);
   EXPECT_EQ(ReadJournalState(folder() / "absent").status().code(), Code::kNotFound);
 }
 

@@ -1,7 +1,7 @@
 // One stretch of one file, read, patched in memory and written back.
 //
 // Changes are scattered: at 1 % of BF16 elements every page of 4 KiB has about twenty, at 0.001 % one page in fifty has any. So
-// a window of up to 4 MiB gathers the patches that fall into it and moves runs of touched pages: large reads and writes where
+// a window of up to 512 KiB gathers the patches that fall into it and moves runs of touched pages: large reads and writes where
 // changes are dense, single pages where they are rare. A run is bridged over one untouched page, for a system call costs about
 // as much as copying a page. What is written back starts and ends inside what the patches span.
 #pragma once
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "receive/journal_format.h"
 #include "receive/patch.h"
 
 namespace xorbit {
@@ -24,7 +25,8 @@ enum class PatchRule {
 // Not thread-safe. Use: Begin, Mark every patch, Read, Patch every patch, Write.
 class PatchWindow {
  public:
-  static constexpr uint64_t kCapacityBytes = uint64_t{4} << 20;
+  // The longest block there is. What was read is still in the core's cache when it is written back.
+  static constexpr uint64_t kCapacityBytes = uint64_t{kPatchMaxCount} * kPatchMaxUnitBytes;
 
   void Begin(uint64_t begin) { begin_ = end_ = begin; }
   // False if the block ends too far from the window's begin. Blocks must have been checked and must not begin before it.
@@ -34,6 +36,7 @@ class PatchWindow {
   // kRefused if a value found breaks the rule; the window is then of no more use.
   Status Patch(const PatchBlock& block, PatchRule rule);
   Status Write(FileOps& ops, const UniqueFd& fd);
+  uint64_t end() const { return end_; }  // after the last byte marked
 
  private:
   struct Run {

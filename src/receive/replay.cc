@@ -1,7 +1,10 @@
 #include "receive/replay.h"
 
+#include <algorithm>
 #include <set>
 
+#include "base/object_pool.h"
+#include "base/parallel.h"
 #include "receive/patch_check.h"
 #include "receive/target_files.h"
 
@@ -19,23 +22,41 @@ Status CheckIdentity(const JournalFile& then, const fs::path& folder) {
                       " since the change was journalled");
 }
 
-// Blocks [first, last) of one file, all within one window's reach.
-struct BlockRange {
-  uint64_t first;
-  uint64_t last;
-};
+// So much that asking the disk to begin pays, so little that several are in flight.
+constexpr uint64_t kStretchBytes = uint64_t{8} << 20;
 
-BlockRange GatherWindow(const Journal& journal, uint64_t first, uint64_t block_count, PatchWindow& window) {
-  const PatchBlock lead = journal.block(first);
-  window.Begin(PatchBegin(lead));
-  window.Mark(lead);
-  uint64_t last = first + 1;
-  for (; last < block_count; ++last) {
+// Marks the blocks from `first` on that fit one window, and returns them.
+BlockRange GatherWindow(const Journal& journal, BlockRange rest, PatchWindow& window) {
+  window.Begin(PatchBegin(journal.block(rest.first)));
+  uint64_t last = rest.first;
+  for (; last < rest.last; ++last) {
     const PatchBlock block = journal.block(last);
-    if (block.file_index != lead.file_index || !window.Fits(block)) break;
+    if (!window.Fits(block)) break;
     window.Mark(block);
   }
-  return {first, last};
+  return {rest.first, last};
+}
+
+// One stretch, window by window. *written counts as in ReplayJournal.
+Status ReplayStretch(FileOps& ops, const Journal& journal, const UniqueFd& fd, PatchRule rule, BlockRange stretch,
+                     PatchWindow& window, BlockRange* written) {
+  uint64_t end = 0;
+  for (uint64_t next = stretch.first; next < stretch.last;) {
+    const BlockRange range = GatherWindow(journal, {next, stretch.last}, window);
+    XORBIT_RETURN_IF_ERROR(window.Read(fd));
+    for (uint64_t i = range.first; i < range.last; ++i) XORBIT_RETURN_IF_ERROR(window.Patch(journal.block(i), rule));
+    if (rule != PatchRule::kCheckOldOrNew) {
+      written->last = range.last;
+      XORBIT_RETURN_IF_ERROR(window.Write(ops, fd));
+    }
+    end = std::max(end, window.end());
+    next = range.last;
+  }
+  if (rule != PatchRule::kCheckOldOrNew) {
+    const uint64_t begin = PatchBegin(journal.block(stretch.first));
+    ops.StartWriteBack(fd, begin, end - begin);
+  }
+  return {};
 }
 
 }  // namespace
@@ -53,26 +74,40 @@ Result<JournalFds> OpenJournalFiles(FileOps& ops, const Journal& journal, const 
   return fds;
 }
 
-Status ReplayJournal(FileOps& ops, const Journal& journal, const JournalFds& fds, PatchRule rule, uint64_t block_count,
-                     uint64_t* reached) {
-  uint64_t ignored = 0;
-  uint64_t& written = reached != nullptr ? *reached : ignored;
-  written = 0;
-  PatchWindow window;
-  for (uint64_t next = 0; next < block_count;) {
-    const BlockRange range = GatherWindow(journal, next, block_count, window);
-    const uint32_t file_index = journal.block(range.first).file_index;
-    const UniqueFd& fd = fds[file_index];
-    Status status = window.Read(fd);
-    for (uint64_t i = range.first; i < range.last && status.ok(); ++i) status = window.Patch(journal.block(i), rule);
-    if (status.ok() && rule != PatchRule::kCheckOldOrNew) {
-      written = range.last;
-      status = window.Write(ops, fd);
+std::vector<BlockRange> PlanStretches(const Journal& journal) {
+  std::vector<BlockRange> stretches;
+  uint32_t file_index = 0;
+  uint64_t begin = 0;
+  uint64_t end = 0;  // of all blocks of the stretch: the last may begin later and end earlier than one before
+  for (uint64_t i = 0; i < journal.block_count(); ++i) {
+    const PatchBlock block = journal.block(i);
+    const bool joined = PatchBegin(block) < end || PatchBegin(block) - begin < kStretchBytes;
+    if (stretches.empty() || block.file_index != file_index || !joined) {
+      stretches.push_back({i, i});
+      file_index = block.file_index;
+      begin = PatchBegin(block);
+      end = 0;
     }
-    XORBIT_RETURN_IF_ERROR(status.WithContext("'" + journal.files()[file_index].name + "'"));
-    next = range.last;
+    stretches.back().last = i + 1;
+    end = std::max(end, PatchEnd(block));
   }
-  return {};
+  return stretches;
+}
+
+Status ReplayJournal(FileOps& ops, const Journal& journal, const JournalFds& fds, PatchRule rule,
+                     std::span<const BlockRange> stretches, int threads, std::vector<BlockRange>* written) {
+  std::vector<BlockRange> reached;
+  for (const BlockRange& stretch : stretches) reached.push_back({stretch.first, stretch.first});
+  ObjectPool<PatchWindow> windows([] { return std::make_unique<PatchWindow>(); });
+  const Status status = ParallelFor(threads, stretches.size(), [&](uint64_t s) -> Status {
+    if (stretches[s].first == stretches[s].last) return {};
+    const uint32_t file_index = journal.block(stretches[s].first).file_index;
+    const auto window = windows.Borrow();
+    return ReplayStretch(ops, journal, fds[file_index], rule, stretches[s], *window, &reached[s])
+        .WithContext("'" + journal.files()[file_index].name + "'");
+  });
+  if (written != nullptr) *written = std::move(reached);
+  return status;
 }
 
 Status SyncJournalFiles(FileOps& ops, const Journal& journal, const JournalFds& fds) {

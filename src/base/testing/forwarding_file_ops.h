@@ -16,6 +16,9 @@ class ForwardingFileOps : public FileOps {
   Status CopyContents(const UniqueFd& source, const UniqueFd& target, uint64_t byte_count) override {
     return real_.CopyContents(source, target, byte_count);
   }
+  void StartWriteBack(const UniqueFd& fd, uint64_t offset_bytes, uint64_t byte_count) override {
+    real_.StartWriteBack(fd, offset_bytes, byte_count);
+  }
   Status Sync(const UniqueFd& fd) override { return real_.Sync(fd); }
   Status SyncFolder(const fs::path& folder) override { return real_.SyncFolder(folder); }
   Status MakeFolder(const fs::path& folder) override { return real_.MakeFolder(folder); }

@@ -69,6 +69,7 @@ void RecordingFileOps::RecordName(std::vector<std::pair<std::string, Node>> entr
 }
 
 Result<UniqueFd> RecordingFileOps::Create(const fs::path& path, bool exclusive) {
+  const std::lock_guard lock(mutex_);
   XORBIT_RETURN_IF_ERROR(Count());
   XORBIT_ASSIGN_OR_RETURN(UniqueFd fd, PosixFileOps().Create(path, exclusive));
   const auto found = names_.find(NameOf(path));
@@ -84,6 +85,7 @@ Result<UniqueFd> RecordingFileOps::Create(const fs::path& path, bool exclusive) 
 }
 
 Result<UniqueFd> RecordingFileOps::OpenForWrite(const fs::path& path) {
+  const std::lock_guard lock(mutex_);
   XORBIT_RETURN_IF_ERROR(Count());
   XORBIT_ASSIGN_OR_RETURN(UniqueFd fd, PosixFileOps().OpenForWrite(path));
   open_[fd.get()] = names_.at(NameOf(path));
@@ -91,6 +93,7 @@ Result<UniqueFd> RecordingFileOps::OpenForWrite(const fs::path& path) {
 }
 
 Status RecordingFileOps::Pwrite(const UniqueFd& fd, ConstBytes bytes, uint64_t offset_bytes) {
+  const std::lock_guard lock(mutex_);
   Status failure = NextCall();
   const bool killed_before = call_count_ - 1 > fail_first_;
   if (!failure.ok()) bytes = bytes.first(killed_before ? 0 : bytes.size() / 2);
@@ -103,12 +106,14 @@ Status RecordingFileOps::Pwrite(const UniqueFd& fd, ConstBytes bytes, uint64_t o
 }
 
 Status RecordingFileOps::Truncate(const UniqueFd& fd, uint64_t byte_count) {
+  const std::lock_guard lock(mutex_);
   XORBIT_RETURN_IF_ERROR(Count());
   data_changes_.push_back({open_.at(fd.get()), byte_count, {}, call_count_ - 1});
   return PosixFileOps().Truncate(fd, byte_count);
 }
 
 Status RecordingFileOps::CopyContents(const UniqueFd& source, const UniqueFd& target, uint64_t byte_count) {
+  const std::lock_guard lock(mutex_);
   XORBIT_RETURN_IF_ERROR(Count());
   Buffer bytes(byte_count);
   XORBIT_RETURN_IF_ERROR(ReadAt(source, bytes, 0));
@@ -117,6 +122,7 @@ Status RecordingFileOps::CopyContents(const UniqueFd& source, const UniqueFd& ta
 }
 
 Status RecordingFileOps::Sync(const UniqueFd& fd) {
+  const std::lock_guard lock(mutex_);
   XORBIT_RETURN_IF_ERROR(Count());
   for (DataChange& change : data_changes_) {
     if (change.node == open_.at(fd.get())) change.durable_call = std::min(change.durable_call, call_count_ - 1);
@@ -125,6 +131,7 @@ Status RecordingFileOps::Sync(const UniqueFd& fd) {
 }
 
 Status RecordingFileOps::SyncFolder(const fs::path& folder) {
+  const std::lock_guard lock(mutex_);
   XORBIT_RETURN_IF_ERROR(Count());
   const std::string name = folder == root_ ? "" : NameOf(folder);
   for (NameChange& change : name_changes_) {
@@ -134,6 +141,7 @@ Status RecordingFileOps::SyncFolder(const fs::path& folder) {
 }
 
 Status RecordingFileOps::MakeFolder(const fs::path& folder) {
+  const std::lock_guard lock(mutex_);
   XORBIT_RETURN_IF_ERROR(Count());
   XORBIT_RETURN_IF_ERROR(PosixFileOps().MakeFolder(folder));
   RecordName({{NameOf(folder), nodes_.size()}});
@@ -142,6 +150,7 @@ Status RecordingFileOps::MakeFolder(const fs::path& folder) {
 }
 
 Status RecordingFileOps::Rename(const fs::path& from, const fs::path& to) {
+  const std::lock_guard lock(mutex_);
   XORBIT_RETURN_IF_ERROR(Count());
   XORBIT_RETURN_IF_ERROR(PosixFileOps().Rename(from, to));
   RecordName({{NameOf(from), kNoNode}, {NameOf(to), names_.at(NameOf(from))}});
@@ -149,6 +158,7 @@ Status RecordingFileOps::Rename(const fs::path& from, const fs::path& to) {
 }
 
 Status RecordingFileOps::RenameNoReplace(const fs::path& from, const fs::path& to) {
+  const std::lock_guard lock(mutex_);
   XORBIT_RETURN_IF_ERROR(Count());
   XORBIT_RETURN_IF_ERROR(PosixFileOps().RenameNoReplace(from, to));
   RecordName({{NameOf(from), kNoNode}, {NameOf(to), names_.at(NameOf(from))}});
@@ -156,6 +166,7 @@ Status RecordingFileOps::RenameNoReplace(const fs::path& from, const fs::path& t
 }
 
 Status RecordingFileOps::Link(const fs::path& from, const fs::path& to) {
+  const std::lock_guard lock(mutex_);
   XORBIT_RETURN_IF_ERROR(Count());
   XORBIT_RETURN_IF_ERROR(PosixFileOps().Link(from, to));
   RecordName({{NameOf(to), names_.at(NameOf(from))}});
@@ -163,6 +174,7 @@ Status RecordingFileOps::Link(const fs::path& from, const fs::path& to) {
 }
 
 Status RecordingFileOps::Unlink(const fs::path& path) {
+  const std::lock_guard lock(mutex_);
   XORBIT_RETURN_IF_ERROR(Count());
   XORBIT_RETURN_IF_ERROR(PosixFileOps().Unlink(path));
   RecordName({{NameOf(path), kNoNode}});

@@ -9,6 +9,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <random>
 #include <string>
 #include <vector>
@@ -17,7 +18,8 @@
 
 namespace xorbit {
 
-// Not thread-safe. All paths lie below the root; files that the root holds at construction count as on disk.
+// Calls are thread-safe: they take turns. All paths lie below the root; files that the root holds at construction count as on
+// disk.
 class RecordingFileOps final : public FileOps {
  public:
   static constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
@@ -39,6 +41,7 @@ class RecordingFileOps final : public FileOps {
   Status Pwrite(const UniqueFd& fd, ConstBytes bytes, uint64_t offset_bytes) override;
   Status Truncate(const UniqueFd& fd, uint64_t byte_count) override;
   Status CopyContents(const UniqueFd& source, const UniqueFd& target, uint64_t byte_count) override;
+  void StartWriteBack(const UniqueFd& /*fd*/, uint64_t /*offset_bytes*/, uint64_t /*byte_count*/) override {}  // a hint
   Status Sync(const UniqueFd& fd) override;
   Status SyncFolder(const fs::path& folder) override;
   Status MakeFolder(const fs::path& folder) override;
@@ -77,6 +80,7 @@ class RecordingFileOps final : public FileOps {
   std::vector<Buffer> BytesAfter(uint64_t cut, std::mt19937_64& random, double kept) const;
 
   const fs::path root_;
+  std::mutex mutex_;  // of calls: guards everything below while they run
   uint64_t call_count_ = 0;
   uint64_t fail_first_ = kNever;
   uint64_t fail_last_ = 0;

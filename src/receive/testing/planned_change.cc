@@ -108,16 +108,17 @@ FilesAre CompareFiles(const PlannedChange& change, const fs::path& folder) {
   return is_base ? FilesAre::kBase : is_target ? FilesAre::kTarget : FilesAre::kNeither;
 }
 
-Status ApplyInPlace(FileOps& ops, const fs::path& checkpoint, const PlannedChange& change) {
-  XORBIT_ASSIGN_OR_RETURN(FileTarget target, FileTarget::Open(ops, checkpoint));
+Status ApplyInPlace(FileOps& ops, const fs::path& checkpoint, const PlannedChange& change, int threads) {
+  XORBIT_ASSIGN_OR_RETURN(FileTarget target, FileTarget::Open(ops, checkpoint, threads));
   XORBIT_RETURN_IF_ERROR(target.Recover(RecoveryDirection::kRedo).status());
   XORBIT_ASSIGN_OR_RETURN(std::unique_ptr<JournalWriter> writer, target.Begin(change.files, change.identity));
   for (const OwnedPatch& patch : change.patches) XORBIT_RETURN_IF_ERROR(writer->Add(patch.View()));
   return target.Commit(std::move(writer));
 }
 
-Result<std::vector<RecoveredChange>> RecoverInPlace(FileOps& ops, const fs::path& checkpoint, RecoveryDirection direction) {
-  XORBIT_ASSIGN_OR_RETURN(FileTarget target, FileTarget::Open(ops, checkpoint));
+Result<std::vector<RecoveredChange>> RecoverInPlace(FileOps& ops, const fs::path& checkpoint, RecoveryDirection direction,
+                                                    int threads) {
+  XORBIT_ASSIGN_OR_RETURN(FileTarget target, FileTarget::Open(ops, checkpoint, threads));
   return target.Recover(direction);
 }
 

@@ -41,9 +41,10 @@ enum class FilesAre { kBase, kTarget, kNeither };
 FilesAre CompareFiles(const PlannedChange& change, const fs::path& folder);
 
 // The whole of what a caller does: Open, Recover, Begin, Add, Commit.
-Status ApplyInPlace(FileOps& ops, const fs::path& checkpoint, const PlannedChange& change);
+Status ApplyInPlace(FileOps& ops, const fs::path& checkpoint, const PlannedChange& change, int threads = 1);
 
 // Open, Recover.
-Result<std::vector<RecoveredChange>> RecoverInPlace(FileOps& ops, const fs::path& checkpoint, RecoveryDirection direction);
+Result<std::vector<RecoveredChange>> RecoverInPlace(FileOps& ops, const fs::path& checkpoint, RecoveryDirection direction,
+                                                    int threads = 1);
 
 }  // namespace xorbit

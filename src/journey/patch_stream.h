@@ -1,4 +1,4 @@
-// Turns changes of canonical tensors into patches of checkpoint files, in file-friendly order, on several threads.
+// Turns changes of canonical tensors into patches of checkpoint files, on several threads.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ struct PatchTotals {
   StateDigest change;  // after - before, both lanes
 };
 
-// Delivers every change of the inputs to `sink` as blocks, input by input, window by window in order. The sink is called from
-// one thread at a time. Memory is a few windows a thread.
+// Delivers every change of the inputs to `sink` as blocks, from several threads at once and in no fixed order: sinks sort or do
+// not care, and so nobody waits for a neighbour. Memory is a window and a decoded record a thread.
 Result<PatchTotals> StreamPatches(const Checkpoint& checkpoint, const std::vector<PatchInput>& inputs, int threads,
                                   Progress* progress, PatchSink* sink);
 

@@ -19,7 +19,7 @@ struct PatchBlock {
   const uint8_t* xors = nullptr;  // count * unit_bytes
 };
 
-// Takes patch blocks in the order in which they are found. Blocks do not overlap, but may interleave within a file.
+// Takes patch blocks in any order. Blocks do not overlap, but may interleave within a file. Add() is thread-safe.
 class PatchSink {
  public:
   PatchSink() = default;

@@ -100,6 +100,13 @@ class Model {
       if (served < 0) served = rank.version;
       EXPECT_EQ(served, rank.version) << "two ranks serve different versions";
     }
+    for (size_t i = 0; i < rank_count_; ++i) {
+      const Rank& rank = state.ranks[i];
+      if (rank.at != At::kApplying && rank.at != At::kAwaitOutcome && rank.at != At::kUndoing) continue;
+      for (size_t other = 0; other < rank_count_; ++other) {
+        EXPECT_EQ(state.sessions[rank.session].gated[other], Vote::kYes) << "live memory changes before all have stopped";
+      }
+    }
     for (size_t s = 0; s < session_count_; ++s) {
       const Session& session = state.sessions[s];
       if (session.outcome != Ruling::kYes) continue;

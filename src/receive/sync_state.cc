@@ -37,6 +37,7 @@ constexpr Transition kTransitions[] = {
     {kResumingOld, SyncEvent::kLost, kBroken},
     // A scan found other weights than the version's.
     {kIdle, SyncEvent::kLost, kBroken},
+    {kPreparing, SyncEvent::kLost, kBroken},
     {kPrepared, SyncEvent::kLost, kBroken},
 };
 

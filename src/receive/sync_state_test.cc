@@ -41,7 +41,7 @@ TEST(SyncState, EveryPairIsAsThePageSays) {
   const std::string letters = "IPRGADUnoB";
   const std::map<char, std::string> table = {
       // prepare staged failed aborted go allgated applied refreshfailed commit rollback undone resumed lost
-      {'I', "P...........B"}, {'P', ".RI.........."}, {'R', "...IG.......B"}, {'G', "..o..A...o..."}, {'A', "..o...DU....B"},
+      {'I', "P...........B"}, {'P', ".RI.........B"}, {'R', "...IG.......B"}, {'G', "..o..A...o..."}, {'A', "..o...DU....B"},
       {'D', "........nU..B"}, {'U', "..........o.B"}, {'n', "...........IB"}, {'o', "...........IB"}, {'B', "............."},
   };
   for (const SyncState state : AllStates()) {
@@ -60,7 +60,6 @@ TEST(SyncState, EveryStateReachesAnEnd) {
     if (state == SyncState::kBroken) continue;
     const std::set<SyncState> reached = Reachable(state);
     EXPECT_TRUE(reached.contains(SyncState::kIdle)) << NameOf(state);
-    // All but preparation, which can only fail, may lose sight of live memory.
     EXPECT_TRUE(reached.contains(SyncState::kBroken)) << NameOf(state);
   }
   EXPECT_TRUE(Reachable(SyncState::kBroken).empty());

@@ -66,6 +66,10 @@ void AddVerifyCommand(CLI::App& app, Invocation* invocation);
 void AddInspectCommand(CLI::App& app, Invocation* invocation);
 void AddFoldCommand(CLI::App& app, Invocation* invocation);
 void AddStatsCommand(CLI::App& app, Invocation* invocation);
+void AddPublishCommand(CLI::App& app, Invocation* invocation);
+void AddPullCommand(CLI::App& app, Invocation* invocation);
+void AddLogCommand(CLI::App& app, Invocation* invocation);
+void AddGcCommand(CLI::App& app, Invocation* invocation);
 void AddBenchCommand(CLI::App& app, Invocation* invocation);
 void AddDemoCommand(CLI::App& app, Invocation* invocation);
 

@@ -52,6 +52,10 @@ int Main(int argc, char** argv) {
   AddInspectCommand(app, &invocation);
   AddFoldCommand(app, &invocation);
   AddStatsCommand(app, &invocation);
+  AddPublishCommand(app, &invocation);
+  AddPullCommand(app, &invocation);
+  AddLogCommand(app, &invocation);
+  AddGcCommand(app, &invocation);
   AddBenchCommand(app, &invocation);
   AddDemoCommand(app, &invocation);
   try {

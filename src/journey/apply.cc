@@ -20,10 +20,10 @@ StateDigest ScanFiles(const Runtime& runtime, const Checkpoint& checkpoint) {
   return runtime.backend->Scan(checkpoint.layout(), checkpoint.all_tensor_bytes(), ScanScope::kAll, runtime.threads);
 }
 
-// Plans one step and makes it in place; does nothing if the checkpoint is there. `make_plan` maps a checkpoint to a plan.
-template <typename MakePlan>
-Status StepInPlace(const Runtime& runtime, FileTarget* target, const fs::path& path, MakePlan&& make_plan,
-                   ApplySummary* summary) {
+}  // namespace
+
+Status StepInPlace(const Runtime& runtime, FileTarget* target, const fs::path& path,
+                   const std::function<Result<std::optional<PatchPlan>>(const Checkpoint&)>& make_plan, ApplySummary* summary) {
   XORBIT_ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Open(path));
   XORBIT_ASSIGN_OR_RETURN(const std::optional<PatchPlan> plan, make_plan(checkpoint));
   if (!plan) return {};
@@ -39,6 +39,8 @@ Status StepInPlace(const Runtime& runtime, FileTarget* target, const fs::path& p
   summary->digest = plan->digest ? *plan->digest : ScanFiles(runtime, checkpoint);
   return {};
 }
+
+namespace {
 
 // Brings a checkpoint without journals along the chain.
 Status ApplySteps(const Runtime& runtime, FileTarget* target, const fs::path& path, const std::vector<fs::path>& folders,

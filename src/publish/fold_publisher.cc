@@ -37,16 +37,18 @@ Result<std::vector<Delta>> FetchChain(Stream& stream, const std::vector<Hop>& ch
 
 }  // namespace
 
-Result<size_t> PublishFolds(Stream& stream, RankPublisher& publisher, std::span<const uint64_t> marks,
+Result<size_t> PublishFolds(Stream& stream, std::span<RankPublisher> publishers, std::span<const uint64_t> marks,
                             const DecideOptions& options) {
-  const uint64_t version = publisher.version();
+  const uint64_t version = publishers.front().version();
   XORBIT_ASSIGN_OR_RETURN(const std::vector<uint64_t> committed, CommittedVersions(stream, version));
   XORBIT_ASSIGN_OR_RETURN(const std::vector<Edge> edges, stream.Edges(0, version));
   const std::vector<PlannedFold> folds = PlanFolds(committed, edges, marks);
   for (const PlannedFold& fold : folds) {
     const PublicationPlace place = {fold.from, fold.to, std::string(kFoldPublicationId)};
     XORBIT_ASSIGN_OR_RETURN(const std::vector<Delta> chain, FetchChain(stream, fold.chain));
-    XORBIT_RETURN_IF_ERROR(publisher.ContributeFold(place, chain.front().manifest.codec, chain));
+    for (RankPublisher& publisher : publishers) {
+      XORBIT_RETURN_IF_ERROR(publisher.ContributeFold(place, chain.front().manifest.codec, chain));
+    }
     XORBIT_RETURN_IF_ERROR(SealWhenComplete(stream, place, options).status());
   }
   return folds.size();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <string>
 #include <tuple>
 
@@ -97,6 +98,22 @@ Result<std::vector<RankPlan>> PlanOwnership(const Layout& layout, std::span<cons
   }
   if (const Status coverage = ProveCoverage(layout, all); !coverage.ok()) {
     return RefusedError("the ranks' parts do not make up the model: " + coverage.message());
+  }
+  return plans;
+}
+
+std::vector<RankPlan> PlansOf(std::vector<std::vector<SegmentMap>> owners) {
+  std::vector<RankPlan> plans(owners.size());
+  for (size_t owner = 0; owner < owners.size(); ++owner) {
+    RankPlan& plan = plans[owner];
+    plan.owner_index = static_cast<uint32_t>(owner);
+    plan.owner_count = static_cast<uint32_t>(owners.size());
+    plan.owned = std::move(owners[owner]);
+    for (const SegmentMap& map : plan.owned) {
+      std::vector<uint32_t>& declared = plan.declared.emplace_back(map.parts().size());
+      std::iota(declared.begin(), declared.end(), plan.declared_count);
+      plan.declared_count += static_cast<uint32_t>(declared.size());
+    }
   }
   return plans;
 }

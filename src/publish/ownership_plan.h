@@ -35,4 +35,7 @@ struct RankPlan {
 // tensor is frozen; kRefused, with the tensor's name, if the parts leave a hole or overlap without being equal.
 Result<std::vector<RankPlan>> PlanOwnership(const Layout& layout, std::span<const std::vector<Part>> declared);
 
+// The plans of owners that hold nothing but what they publish, part by part in this order.
+std::vector<RankPlan> PlansOf(std::vector<std::vector<SegmentMap>> owners);
+
 }  // namespace xorbit

@@ -46,18 +46,32 @@ RankPublisher RankPublisher::Make(Stream& stream, const Backend& backend, RankPl
 }
 
 Status RankPublisher::Contribute(const PublicationPlace& place, std::span<const ConstBytes> held) {
+  XORBIT_ASSIGN_OR_RETURN(const std::vector<SegmentBytes> owned, OwnedBytes(*plan_, held));
+  std::vector<SegmentBytes> shared;
+  for (const SharedPart& part : plan_->shared) {
+    XORBIT_ASSIGN_OR_RETURN(SegmentBytes bytes, SegmentBytes::InParts(part.map, {&held[part.declared_index], 1}));
+    shared.push_back(std::move(bytes));
+  }
+  return ContributeBytes(place, owned, shared);
+}
+
+Status RankPublisher::ContributeTensors(const PublicationPlace& place, TensorBytes tensors) {
+  std::vector<SegmentBytes> shared;
+  for (const SharedPart& part : plan_->shared) shared.push_back(SegmentBytes::InTensors(part.map, tensors));
+  return ContributeBytes(place, InTensors(plan_->owned, tensors), shared);
+}
+
+Status RankPublisher::ContributeBytes(const PublicationPlace& place, std::span<const SegmentBytes> owned,
+                                      std::span<const SegmentBytes> shared) {
   XORBIT_RETURN_IF_ERROR(RequireVersion(place.base_version, "publish a delta from"));
-  const Layout& layout = stream_->layout();
-  XORBIT_ASSIGN_OR_RETURN(const std::vector<SegmentBytes> new_bytes, OwnedBytes(*plan_, held));
   EncodedOwner encoded;
   {
     const Stage stage(options_.timers, "diff + encode");
-    XORBIT_ASSIGN_OR_RETURN(
-        encoded, backend_->EncodeDiff(layout, plan_->owned, baseline_.bytes(), new_bytes, options_.codec, options_.encode));
+    XORBIT_ASSIGN_OR_RETURN(encoded, backend_->EncodeDiff(stream_->layout(), plan_->owned, baseline_.bytes(), owned,
+                                                          options_.codec, options_.encode));
   }
-  XORBIT_ASSIGN_OR_RETURN(std::vector<WitnessDigest> witnesses, Witness(held));
   XORBIT_ASSIGN_OR_RETURN(const Payload payload,
-                          Store(place, options_.codec, std::move(encoded.segments), encoded.base, std::move(witnesses)));
+                          Store(place, options_.codec, std::move(encoded.segments), encoded.base, Witness(shared)));
   pending_.emplace(Pending{place, FileBytesOf(payload)});
   return {};
 }
@@ -115,13 +129,13 @@ Result<Payload> RankPublisher::Store(const PublicationPlace& place, CodecId code
   return payload;
 }
 
-Result<std::vector<WitnessDigest>> RankPublisher::Witness(std::span<const ConstBytes> held) const {
+std::vector<WitnessDigest> RankPublisher::Witness(std::span<const SegmentBytes> shared) const {
   std::vector<WitnessDigest> witnesses;
-  for (const SharedPart& shared : plan_->shared) {
-    XORBIT_ASSIGN_OR_RETURN(const SegmentBytes bytes, SegmentBytes::InParts(shared.map, {&held[shared.declared_index], 1}));
-    const SegmentMap* map = &shared.map;
-    witnesses.push_back({shared.owner_index, PartsDigest(stream_->layout(), {&map, 1}),
-                         backend_->Digest(stream_->layout(), shared.map, bytes, options_.encode.threads)});
+  for (size_t i = 0; i < shared.size(); ++i) {
+    const SharedPart& part = plan_->shared[i];
+    const SegmentMap* map = &part.map;
+    witnesses.push_back({part.owner_index, PartsDigest(stream_->layout(), {&map, 1}),
+                         backend_->Digest(stream_->layout(), part.map, shared[i], options_.encode.threads)});
   }
   return witnesses;
 }

@@ -46,6 +46,9 @@ class RankPublisher {
   // other weights to this publication (use a new id). After an error, the same call may be made again.
   Status Contribute(const PublicationPlace& place, std::span<const ConstBytes> held);
 
+  // The same for a rank that has whole tensors at hand: `tensors` are the canonical bytes, in layout order.
+  Status ContributeTensors(const PublicationPlace& place, TensorBytes tensors);
+
   // Puts this rank's share of a fold into the store: everything that `chain`, fetched and in order, changes from
   // place.base_version to the baseline's version, with the baseline lending the values for digests. With the owners of the
   // direct delta the payload equals that one's. Seal the fold with Stream::Seal, like any publication; nothing is decided.
@@ -71,7 +74,9 @@ class RankPublisher {
   // Payload, then receipt.
   Result<Payload> Store(const PublicationPlace& place, CodecId codec, std::vector<EncodedSegment> segments,
                         const StateDigest& base, std::vector<WitnessDigest> witnesses);
-  Result<std::vector<WitnessDigest>> Witness(std::span<const ConstBytes> held) const;
+  Status ContributeBytes(const PublicationPlace& place, std::span<const SegmentBytes> owned,
+                         std::span<const SegmentBytes> shared);
+  std::vector<WitnessDigest> Witness(std::span<const SegmentBytes> shared) const;
 
   Stream* stream_;
   const Backend* backend_;

@@ -115,7 +115,7 @@ TEST_F(RankPublisherTest, FoldsAreWhatADirectDeltaWouldHaveBeen) {
     std::vector<std::thread> threads;  // ranks wait for each other in the store
     for (RankPublisher& rank : ranks) {
       ASSERT_TRUE(rank.Settle(decided).value());
-      threads.emplace_back([&] { EXPECT_TRUE(PublishFolds(stream, rank, marks, {}).ok()); });
+      threads.emplace_back([&] { EXPECT_TRUE(PublishFolds(stream, {&rank, 1}, marks, {}).ok()); });
     }
     for (std::thread& thread : threads) thread.join();
   }

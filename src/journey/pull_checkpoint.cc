@@ -1,0 +1,136 @@
+// which version is here? -> route -> fetch + verify -> plan -> pre-flight into a journal -> | stored |.
+#include "base/staged_folder.h"
+#include "base/text.h"
+#include "journey/patch_plan.h"
+#include "journey/store_journey.h"
+#include "receive/file_target.h"
+#include "store/anchor.h"
+#include "store/fetch.h"
+#include "store/routes.h"
+
+namespace xorbit {
+namespace {
+
+// A way may lose an object to the collector while it is fetched; another one is then there.
+constexpr int kRouteTries = 3;
+
+Result<std::vector<Delta>> FetchRoute(const Runtime& runtime, Stream& stream, const std::vector<Hop>& route) {
+  const Stage stage(runtime.timers, "fetch + verify");
+  std::vector<Delta> deltas;
+  for (const Hop& hop : route) {
+    XORBIT_ASSIGN_OR_RETURN(Delta delta, FetchDelta(stream, hop.edge, {.threads = runtime.threads}));
+    deltas.push_back(std::move(delta));
+  }
+  return deltas;
+}
+
+struct Place {
+  uint64_t version;
+  StateDigest state;
+};
+
+// The plan that brings a checkpoint from one place of the stream to another.
+Result<PatchPlan> PlanPull(const Runtime& runtime, Stream& stream, const Place& from, const Place& to,
+                           PulledCheckpoint* pulled) {
+  for (int attempt = 1;; ++attempt) {
+    XORBIT_ASSIGN_OR_RETURN(const std::vector<Hop> route, stream.Route(from.version, to.version));
+    Result<std::vector<Delta>> deltas = FetchRoute(runtime, stream, route);
+    if (deltas.ok()) {
+      pulled->object_count += route.size();
+      for (const Delta& delta : *deltas) pulled->fetched_bytes += delta.total_file_bytes;
+      const Direction first = route.front().backward ? Direction::kInverse : Direction::kForward;
+      return PlanRoute(runtime, std::move(deltas).value(), first, from.state, to.state);
+    }
+    if (deltas.status().code() != Code::kNotFound || attempt == kRouteTries) return deltas.status();
+  }
+}
+
+Result<VersionRecord> TargetOf(Stream& stream, std::optional<uint64_t> version) {
+  if (!version) {
+    XORBIT_ASSIGN_OR_RETURN(version, stream.Newest());
+  }
+  XORBIT_ASSIGN_OR_RETURN(const auto record, stream.Record(*version));
+  if (!record) return RefusedError("version " + std::to_string(*version) + " is not published yet");
+  if (!record->committed()) return RefusedError("version " + std::to_string(*version) + " was given up");
+  return *record;
+}
+
+// The anchor from which the target is cheapest to reach, by the bytes of the way.
+Result<uint64_t> NearestAnchor(Stream& stream, uint64_t target) {
+  XORBIT_ASSIGN_OR_RETURN(const std::vector<uint64_t> anchors, AnchorVersions(stream));
+  std::optional<std::pair<uint64_t, uint64_t>> best;  // bytes, version
+  for (const uint64_t anchor : anchors) {
+    const Result<std::vector<Hop>> route = stream.Route(anchor, target);
+    if (!route.ok() && route.status().code() != Code::kNotFound) return route.status();
+    if (!route.ok()) continue;
+    const std::pair<uint64_t, uint64_t> candidate = {ByteCountOf(*route), anchor};
+    if (!best || candidate < *best) best = candidate;
+  }
+  if (!best) return RefusedError("the store holds no anchor from which version " + std::to_string(target) + " can be reached");
+  return best->second;
+}
+
+// Brings what lies at `path` to the target.
+Status PullInPlace(const Runtime& runtime, Stream& stream, const fs::path& path, const VersionRecord& to,
+                   PulledCheckpoint* pulled) {
+  XORBIT_ASSIGN_OR_RETURN(FileTarget target, FileTarget::Open(*runtime.file_ops, path, runtime.threads));
+  XORBIT_ASSIGN_OR_RETURN(const auto recovered, target.Recover(RecoveryDirection::kRedo));
+  pulled->recovered = !recovered.empty();
+  const auto plan = [&](const Checkpoint& checkpoint) -> Result<std::optional<PatchPlan>> {
+    XORBIT_RETURN_IF_ERROR(RequireSameLayout(checkpoint.layout(), Quoted(path.string()), stream.layout(), "the stream"));
+    StateDigest state;
+    {
+      const Stage stage(runtime.timers, "scan");
+      state = runtime.backend->Scan(stream.layout(), checkpoint.all_tensor_bytes(), ScanScope::kAll, runtime.threads);
+    }
+    XORBIT_ASSIGN_OR_RETURN(const std::optional<uint64_t> version, VersionOfState(stream, state));
+    if (!version) {
+      return RefusedError(Quoted(path.string()) + " is no version of stream " + Quoted(stream.info().stream_id) +
+                          ": its state digest is " + ToText(state));
+    }
+    pulled->from = version;
+    // Two versions may be one state: an update without changes.
+    if (state == to.target) return std::optional<PatchPlan>();
+    XORBIT_ASSIGN_OR_RETURN(PatchPlan pull, PlanPull(runtime, stream, {*version, state}, {to.version, to.target}, pulled));
+    return std::optional<PatchPlan>(std::move(pull));
+  };
+  ApplySummary summary;
+  XORBIT_RETURN_IF_ERROR(StepInPlace(runtime, &target, path, plan, &summary));
+  pulled->change_count += summary.change_count;
+  return {};
+}
+
+// Makes `path` from an anchor: fetched and brought to the target under a hidden name, so that it appears finished.
+Status PullFromAnchor(const Runtime& runtime, Stream& stream, const fs::path& path, const VersionRecord& to,
+                      PulledCheckpoint* pulled) {
+  XORBIT_ASSIGN_OR_RETURN(const uint64_t anchor, NearestAnchor(stream, to.version));
+  XORBIT_ASSIGN_OR_RETURN(StagedFolder staged, StagedFolder::Make(*runtime.file_ops, path));
+  const fs::path full = staged.path() / "full";
+  XORBIT_ASSIGN_OR_RETURN(const uint64_t anchor_bytes, FetchAnchor(runtime, stream, anchor, full));
+  pulled->fetched_bytes += anchor_bytes;
+  XORBIT_RETURN_IF_ERROR(PullInPlace(runtime, stream, full, to, pulled));
+  pulled->from.reset();
+  XORBIT_RETURN_IF_ERROR(runtime.file_ops->RenameNoReplace(full, path));
+  return runtime.file_ops->SyncFolder(path.parent_path());
+}
+
+}  // namespace
+
+Result<PulledCheckpoint> PullCheckpoint(const Runtime& runtime, ObjectStore& store, std::string_view stream_id,
+                                        const fs::path& checkpoint, std::optional<uint64_t> version) {
+  XORBIT_ASSIGN_OR_RETURN(Stream stream, Stream::Open(store, stream_id));
+  XORBIT_ASSIGN_OR_RETURN(const VersionRecord to, TargetOf(stream, version));
+  PulledCheckpoint pulled;
+  pulled.stream_id = stream.info().stream_id;
+  pulled.version = to.version;
+  pulled.state = to.target;
+  std::error_code ignored;
+  if (fs::exists(checkpoint, ignored)) {
+    XORBIT_RETURN_IF_ERROR(PullInPlace(runtime, stream, checkpoint, to, &pulled));
+  } else {
+    XORBIT_RETURN_IF_ERROR(PullFromAnchor(runtime, stream, checkpoint, to, &pulled));
+  }
+  return pulled;
+}
+
+}  // namespace xorbit

@@ -9,17 +9,16 @@
 
 #include "backend/prepared_update.h"
 #include "change/state_digest.h"
-#include "codec/change_digest.h"
 #include "codec/codec.h"
 #include "payload/payload_reader.h"
 #include "tensor/layout.h"
+#include "tensor/live_memory.h"
 #include "tensor/segment_bytes.h"
 
 namespace xorbit {
 
 // Bytes of every tensor of a layout, in layout order.
 using TensorBytes = std::span<const ConstBytes>;
-using MutableTensorBytes = std::span<const MutableBytes>;
 
 // One owner's segments, encoded, and D over the elements that it owns, before the change.
 struct EncodedOwner {
@@ -30,14 +29,6 @@ struct EncodedOwner {
 enum class ScanScope {
   kAll,     // every tensor: D of the state
   kFrozen,  // frozen tensors only
-};
-
-// What a pre-flight or an apply found. Sums are over touched elements, before and after in the direction taken. Apply sums lane
-// 0 only, and nothing where the payload has no digests: `digest` is zero there.
-struct ApplyReport {
-  uint64_t change_count = 0;
-  uint64_t record_count = 0;
-  ChangeDigest digest;
 };
 
 class Backend {
@@ -66,16 +57,13 @@ class Backend {
   // The state digest, or what remains of it where owners have counted their own elements. Does not depend on `threads`.
   virtual StateDigest Scan(const Layout& layout, TensorBytes bytes, ScanScope scope, int threads) const = 0;
 
-  // Receiver, while the sampler still runs: decodes and validates every record and, where the payload has digests, compares
-  // each with the live bytes. Changes nothing. kCorrupt: the payload lies; kRefused: live is not the state it expects.
-  virtual Result<ApplyReport> Preflight(const Layout& layout, const PayloadView& payload, TensorBytes live, Direction direction,
-                                        int threads) const = 0;
-
-  // Receiver, in the pause: XORs every change into live memory, checking each record against the old values it met. Only for
-  // memory that dies with the process and only after a successful Preflight of the same payload. If a check fails, everything
-  // is XORed back before it returns kRefused: live is as it was, whatever went wrong. Nobody else may touch live meanwhile.
-  virtual Result<ApplyReport> Apply(const Layout& layout, const PayloadView& payload, MutableTensorBytes live,
-                                    Direction direction, int threads) const = 0;
+  // Receiver, while the sampler still runs: decodes and validates every record of a delta's payloads, compares each with live
+  // memory where it has digests, and stages what the pause needs. Live memory is only read. `layout` is the payloads'; the
+  // payloads and what `live` points to outlive the result. kCorrupt: the payload lies; kRefused: live is not the state that it
+  // expects, copies in it differ, or tied weights would come apart. Segments of presence groups that the map lacks are decoded
+  // and left out.
+  virtual Result<std::unique_ptr<PreparedUpdate>> Prepare(const Layout& layout, std::span<const PayloadView> payloads,
+                                                          const LiveMemory& live, const PrepareOptions& options) const = 0;
 };
 
 }  // namespace xorbit

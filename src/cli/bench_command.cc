@@ -53,6 +53,7 @@ Result<Buffer> EncodeOnce(const Runtime& runtime, const Workload& workload, Code
 Result<Row> MeasureCodec(const Runtime& runtime, const Workload& workload, const Codec& codec, int rounds, Buffer* live) {
   Row row;
   row.codec = codec.name();
+  const LiveMap map = CanonicalMap(workload.layout);
   std::vector<double> encode_s;
   std::vector<double> preflight_s;
   std::vector<double> apply_s;
@@ -64,14 +65,13 @@ Result<Row> MeasureCodec(const Runtime& runtime, const Workload& workload, const
     XORBIT_ASSIGN_OR_RETURN(const PayloadView view, ParsePayload(workload.layout, file));
     *live = workload.old_state;
     const std::vector<MutableBytes> tensors = workload.TensorsOf(*live);
-    const std::vector<ConstBytes> const_tensors(tensors.begin(), tensors.end());
+    const LiveMemory memory{&map, tensors, {}};
     const Stopwatch preflight_watch;
-    XORBIT_RETURN_IF_ERROR(
-        runtime.backend->Preflight(workload.layout, view, const_tensors, Direction::kForward, runtime.threads).status());
+    XORBIT_ASSIGN_OR_RETURN(const std::unique_ptr<PreparedUpdate> update,
+                            runtime.backend->Prepare(workload.layout, {&view, 1}, memory, {.threads = runtime.threads}));
     preflight_s.push_back(preflight_watch.seconds());
     const Stopwatch apply_watch;
-    XORBIT_RETURN_IF_ERROR(
-        runtime.backend->Apply(workload.layout, view, tensors, Direction::kForward, runtime.threads).status());
+    XORBIT_RETURN_IF_ERROR(update->Apply());
     apply_s.push_back(apply_watch.seconds());
     if (*live != workload.new_state) return CorruptError("the result of codec " + row.codec + " differs from the new state");
   }

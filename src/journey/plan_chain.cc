@@ -41,10 +41,11 @@ Result<std::optional<Way>> FindWay(const Runtime& runtime, const Checkpoint& che
 // own end, so that delta's tiles can be held against them one by one.
 Status ExplainMismatch(const Runtime& runtime, const Checkpoint& checkpoint, const Way& way) {
   const Delta& delta = way.deltas[way.nearest];
-  const std::vector<ConstBytes> live = checkpoint.all_tensor_bytes();
+  const LiveMap map = CanonicalMap(checkpoint.layout());
+  const std::vector<MutableBytes> live = ReadOnlyRegions(checkpoint.all_tensor_bytes());
   for (size_t owner = 0; owner < delta.payloads.size(); ++owner) {
-    const auto found =
-        runtime.backend->Preflight(checkpoint.layout(), delta.payloads[owner], live, way.direction, runtime.threads);
+    const auto found = runtime.backend->Prepare(checkpoint.layout(), {&delta.payloads[owner], 1}, {&map, live, {}},
+                                                {.threads = runtime.threads, .direction = way.direction});
     if (found.ok()) continue;
     return CorruptError((delta.folder / delta.manifest.owners[owner].file).string() +
                         ": its digests do not fit the weights, although they are in the state that it starts from: " +

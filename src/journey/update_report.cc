@@ -7,6 +7,7 @@
 #include "base/checked_math.h"
 #include "base/parallel.h"
 #include "base/stopwatch.h"
+#include "codec/change_digest.h"
 
 namespace xorbit {
 namespace {

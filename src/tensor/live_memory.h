@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "base/bytes.h"
 #include "tensor/live_map.h"
@@ -15,5 +16,15 @@ struct LiveMemory {
   std::span<const MutableBytes> regions;  // parallel to map->regions()
   std::span<const MutableBytes> kept;     // parallel to map->kept_tensors(): canonical copies of whole tensors
 };
+
+// A checkpoint's tensors (layout order) as the regions of its CanonicalMap, for who only reads: preparing and folding do.
+// Nothing may be applied to them.
+inline std::vector<MutableBytes> ReadOnlyRegions(std::span<const ConstBytes> tensors) {
+  std::vector<MutableBytes> regions;
+  for (const ConstBytes tensor : tensors) {
+    regions.emplace_back(const_cast<uint8_t*>(tensor.data()), tensor.size());  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+  }
+  return regions;
+}
 
 }  // namespace xorbit

@@ -88,6 +88,17 @@ class RandomTensors {
     }
   }
 
+  // Takes about half of the units from `other` (same layout).
+  void Mix(Random& random, const Layout& layout, const RandomTensors& other) {
+    for (size_t i = 0; i < places_.size(); ++i) {
+      const uint64_t unit_bytes = UnitBytesOf(layout.tensors()[i].dtype);
+      for (uint64_t at = 0; at < places_[i].byte_count; at += unit_bytes) {
+        if (random() % 2 == 0) continue;
+        std::memcpy(arena_.data() + places_[i].offset + at, other.arena_.data() + other.places_[i].offset + at, unit_bytes);
+      }
+    }
+  }
+
   std::vector<ConstBytes> bytes() const {
     std::vector<ConstBytes> all;
     for (const Place& place : places_) all.emplace_back(arena_.data() + place.offset, place.byte_count);

@@ -3,7 +3,8 @@
 #include "backend/cpu/cpu_codec.h"
 #include "backend/cpu/diff_source.h"
 #include "backend/cpu/digest_scan.h"
-#include "backend/cpu/payload_apply.h"
+#include "backend/cpu/prepare.h"
+#include "codec/change_digest.h"
 
 namespace xorbit {
 namespace {
@@ -50,14 +51,9 @@ class CpuBackend final : public Backend {
     return ScanDigest(layout, bytes, scope, threads);
   }
 
-  Result<ApplyReport> Preflight(const Layout& layout, const PayloadView& payload, TensorBytes live, Direction direction,
-                                int threads) const override {
-    return PreflightPayload(*this, layout, payload, live, direction, threads);
-  }
-
-  Result<ApplyReport> Apply(const Layout& layout, const PayloadView& payload, MutableTensorBytes live, Direction direction,
-                            int threads) const override {
-    return ApplyPayload(*this, layout, payload, live, direction, threads);
+  Result<std::unique_ptr<PreparedUpdate>> Prepare(const Layout& layout, std::span<const PayloadView> payloads,
+                                                  const LiveMemory& live, const PrepareOptions& options) const override {
+    return PrepareUpdate(*this, layout, payloads, live, options);
   }
 };
 

@@ -11,17 +11,19 @@
 
 #include "store/routes.h"
 
-// Level e folds blocks of 2^e versions, aligned. Blocks of 4 and of 16 are enough for any k <= 64 steps in 2 log2 k objects,
-// because edges go both ways: 1 -> 6 is 1 -> 0 -> 4 -> 5 -> 6. Each level writes every change again at most once, so these two
-// cost less than twice the step bytes even if no change ever cancels. Where changes do cancel, a level costs less and its
-// absence costs receivers more; then further levels are written, in the order in which they help, as long as all levels
-// together stay below twice the step bytes.
+// A level folds aligned blocks of so many versions. Blocks of 3 and of 12 are enough for any k <= 64 steps in 2 log2 k objects,
+// to the newest version too, because edges go both ways: 1 -> 6 is 1 -> 0 -> 3 -> 6. Each level writes every change again at
+// most once, so these two cost less than twice the step bytes even if no change ever cancels. (No two levels of plain powers of
+// two are enough: found by trying all pairs up to 64.) Where changes do cancel, a level costs less and its absence costs
+// receivers more; then further levels are written, each twice the one before, as long as all together stay below twice the step
+// bytes.
 
 namespace xorbit {
 namespace {
 
-constexpr std::array<uint32_t, 2> kAlways = {2, 4};
-constexpr std::array<uint32_t, 7> kIfCheap = {1, 6, 3, 5, 8, 10, 12};
+constexpr uint64_t kSmallBlock = 3;
+constexpr uint64_t kLargeBlock = 12;
+constexpr uint64_t kIfCheap[] = {6, 24, 48, 96, 192, 384, 768};
 constexpr double kWriteBudget = 2.0;  // times the step bytes
 
 class Planner {
@@ -34,26 +36,26 @@ class Planner {
     }
   }
 
-  std::vector<uint32_t> Levels() const {
-    std::vector<uint32_t> levels(kAlways.begin(), kAlways.end());
-    double cost = 0;
-    for (const uint32_t level : levels) cost += PredictedCost(level);
-    for (const uint32_t level : kIfCheap) {
-      const double more = PredictedCost(level);
+  // Their block sizes, ascending.
+  std::vector<uint64_t> Levels() const {
+    std::vector<uint64_t> levels = {kSmallBlock, kLargeBlock};
+    double cost = PredictedCost(kSmallBlock) + PredictedCost(kLargeBlock);
+    for (const uint64_t block : kIfCheap) {
+      const double more = PredictedCost(block);
       if (cost + more > kWriteBudget) continue;
       cost += more;
-      levels.push_back(level);
+      levels.push_back(block);
     }
     std::sort(levels.begin(), levels.end());
     return levels;
   }
 
   // The fold of the block that the newest version closes, if it closes one.
-  void PlanLevel(uint32_t level) {
+  void PlanLevel(uint64_t block) {
     const uint64_t newest = committed_.back();
-    const uint64_t block = committed_[committed_.size() - 2] >> level;
-    if (newest >> level == block || committed_.front() > block << level) return;
-    PlanFold(*std::lower_bound(committed_.begin(), committed_.end(), block << level));
+    const uint64_t begin = committed_[committed_.size() - 2] / block * block;
+    if (newest / block * block == begin || committed_.front() > begin) return;
+    PlanFold(*std::lower_bound(committed_.begin(), committed_.end(), begin));
   }
 
   // Refreshed when what came since costs as much as its last fold: the new one is at most twice that, so a mark's folds stay
@@ -72,17 +74,18 @@ class Planner {
   std::vector<PlannedFold> Take() { return std::move(folds_); }
 
  private:
-  // What a level writes, as a multiple of the step bytes, from the newest block of 4 or 16 whose steps are known: overlap is
-  // taken to grow alike with each doubling.
-  double PredictedCost(uint32_t level) const {
-    const uint32_t measured = level <= 3 ? 2 : 4;
-    for (auto at = bytes_.rbegin(); at != bytes_.rend(); ++at) {
-      const auto [from, to] = at->first;
-      if (to >> measured != (from >> measured) + 1 || from % (uint64_t{1} << measured) != 0) continue;
-      const auto step_bytes = StepBytes(from, to);
-      if (!step_bytes || *step_bytes == 0) continue;
-      const double cost = std::min(1.0, static_cast<double>(at->second) / static_cast<double>(*step_bytes));
-      return std::pow(cost, static_cast<double>(level) / measured);
+  // What a level writes, as a multiple of the step bytes, judged by the newest block of 12, else of 3, that was folded: overlap
+  // is taken to grow alike with each doubling.
+  double PredictedCost(uint64_t block) const {
+    for (const uint64_t measured : {kLargeBlock, kSmallBlock}) {
+      for (auto at = bytes_.rbegin(); at != bytes_.rend(); ++at) {
+        const auto [from, to] = at->first;
+        if (to - from != measured || from % measured != 0) continue;
+        const auto step_bytes = StepBytes(from, to);
+        if (!step_bytes || *step_bytes == 0) continue;
+        const double cost = std::min(1.0, static_cast<double>(at->second) / static_cast<double>(*step_bytes));
+        return std::pow(cost, std::log(static_cast<double>(block)) / std::log(static_cast<double>(measured)));
+      }
     }
     return 1.0;
   }
@@ -123,7 +126,7 @@ std::vector<PlannedFold> PlanFolds(std::span<const uint64_t> committed, std::spa
                                    std::span<const uint64_t> marks) {
   if (committed.size() < 2) return {};
   Planner planner(committed, edges);
-  for (const uint32_t level : planner.Levels()) planner.PlanLevel(level);
+  for (const uint64_t level : planner.Levels()) planner.PlanLevel(level);
   for (const uint64_t mark : marks) planner.PlanMark(mark);
   return planner.Take();
 }

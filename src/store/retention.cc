@@ -10,7 +10,7 @@ namespace xorbit {
 namespace {
 
 // Folds are aligned; a route near the oldest kept version may go round by the beginning of its block.
-constexpr uint64_t kAlignment = 64;
+constexpr uint64_t kAlignment = 48;
 
 // Which of `versions` the kept edges do not connect with the newest one.
 std::vector<uint64_t> Unconnected(std::span<const uint64_t> versions, uint64_t newest, std::span<const Edge> edges) {

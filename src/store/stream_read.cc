@@ -10,7 +10,7 @@ namespace {
 // Above this many version folders one listing of the whole stream is asked for instead.
 constexpr uint64_t kMaxListings = 32;
 // Folds are aligned: a short route may begin by going back, or end by going on, to where one begins or ends.
-constexpr uint64_t kRouteAlignment = 16;
+constexpr uint64_t kRouteAlignment = 12;
 
 }  // namespace
 

@@ -3,6 +3,7 @@
 #include "backend/cpu/cpu_codec.h"
 #include "backend/cpu/diff_source.h"
 #include "backend/cpu/digest_scan.h"
+#include "backend/cpu/live_scan.h"
 #include "backend/cpu/prepare.h"
 #include "codec/change_digest.h"
 
@@ -49,6 +50,10 @@ class CpuBackend final : public Backend {
 
   StateDigest Scan(const Layout& layout, TensorBytes bytes, ScanScope scope, int threads) const override {
     return ScanDigest(layout, bytes, scope, threads);
+  }
+
+  StateDigest ScanLive(const Layout& layout, const LiveMemory& live, ScanScope scope, int threads) const override {
+    return ScanLiveMemory(layout, live, scope, threads);
   }
 
   Result<std::unique_ptr<PreparedUpdate>> Prepare(const Layout& layout, std::span<const PayloadView> payloads,

@@ -45,14 +45,22 @@ StateDigest ScanPiece(const CpuKernels& kernels, const std::vector<ScanTensor>& 
   return sums.Finish();
 }
 
-// digest(first, end) over [0, count), added up piece by piece.
+// digest_of(first, end) over [0, count), added up piece by piece.
 template <typename PieceDigest>
 StateDigest SumOverPieces(int threads, uint64_t count, uint64_t piece_count, PieceDigest&& digest_of) {
+  return SumDigests(threads, DivideRoundUp(count, piece_count), [&](uint64_t piece) {
+    const uint64_t first = piece * piece_count;
+    return digest_of(first, std::min(first + piece_count, count));
+  });
+}
+
+}  // namespace
+
+StateDigest SumDigests(int threads, uint64_t count, const std::function<StateDigest(uint64_t index)>& digest_of) {
   std::mutex mutex;
   StateDigest digest;  // guarded by mutex
-  const Status status = ParallelFor(threads, DivideRoundUp(count, piece_count), [&](uint64_t piece) {
-    const uint64_t first = piece * piece_count;
-    const StateDigest sum = digest_of(first, std::min(first + piece_count, count));
+  const Status status = ParallelFor(threads, count, [&](uint64_t index) {
+    const StateDigest sum = digest_of(index);
     const std::lock_guard lock(mutex);
     digest += sum;
     return Status();
@@ -61,8 +69,6 @@ StateDigest SumOverPieces(int threads, uint64_t count, uint64_t piece_count, Pie
   static_cast<void>(status);
   return digest;
 }
-
-}  // namespace
 
 void AddRange(const CpuKernels& kernels, uint64_t tensor_key, uint64_t offset_bytes, ConstBytes bytes, DigestSums* sums) {
   const uint64_t in_block = offset_bytes % kDigestBlockBytes;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include "backend/backend.h"
@@ -12,6 +13,9 @@
 #include "tensor/segment_bytes.h"
 
 namespace xorbit {
+
+// digest_of(0) + ... + digest_of(count - 1), computed on several threads.
+StateDigest SumDigests(int threads, uint64_t count, const std::function<StateDigest(uint64_t index)>& digest_of);
 
 // Adds `bytes`, which lie at byte `offset_bytes` of the tensor with this key: any offset, any length, any alignment. Equal to
 // DigestOfRange once finished.

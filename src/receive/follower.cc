@@ -1,0 +1,89 @@
+#include "receive/follower.h"
+
+#include <algorithm>
+
+namespace xorbit {
+
+void Follower::Pin(std::optional<uint64_t> version) {
+  const std::lock_guard lock(mutex_);
+  pinned_ = version;
+  is_woken_ = true;
+  woken_.notify_all();
+}
+
+FollowerStatus Follower::status() const {
+  const std::lock_guard lock(mutex_);
+  return status_;
+}
+
+Result<uint64_t> Follower::Wanted() {
+  XORBIT_ASSIGN_OR_RETURN(const uint64_t newest, stream_.Newest());
+  const std::lock_guard lock(mutex_);
+  status_.newest = newest;
+  return pinned_.value_or(newest);
+}
+
+// One update, towards the version that is wanted when it begins and, if that changed meanwhile, once more from the start:
+// fetching is cheap beside a pause that serves nobody. Only once, so that a fast trainer cannot starve the sampler.
+Status Follower::Step(bool* is_there) {
+  XORBIT_ASSIGN_OR_RETURN(uint64_t wanted, Wanted());
+  XORBIT_ASSIGN_OR_RETURN(const std::optional<SessionTarget> pending, receiver_.Pending());
+  if (pending) wanted = pending->to;
+  *is_there = wanted == receiver_.version();
+  if (*is_there) return {};
+  XORBIT_RETURN_IF_ERROR(receiver_.Prepare(wanted));
+  XORBIT_ASSIGN_OR_RETURN(const uint64_t now_wanted, Wanted());
+  if (now_wanted != wanted && now_wanted != receiver_.version() && receiver_.is_alone()) {
+    receiver_.Abort();
+    {
+      const std::lock_guard lock(mutex_);
+      ++status_.skipped_count;
+    }
+    XORBIT_RETURN_IF_ERROR(receiver_.Prepare(now_wanted));
+  }
+  XORBIT_RETURN_IF_ERROR(receiver_.Apply());
+  {
+    const std::lock_guard lock(mutex_);
+    ++status_.applied_count;
+    status_.longest_pause_seconds = std::max(status_.longest_pause_seconds, receiver_.report().pause_seconds);
+  }
+  return options_.verify_after_apply ? receiver_.Verify() : Status();
+}
+
+// False if a stop was requested.
+bool Follower::Sleep(const std::stop_token& stop, std::chrono::milliseconds time) {
+  std::unique_lock lock(mutex_);
+  woken_.wait_for(lock, stop, time, [this] { return is_woken_; });
+  is_woken_ = false;
+  return !stop.stop_requested();
+}
+
+void Follower::Note(const Status& status) {
+  const std::lock_guard lock(mutex_);
+  status_.state = receiver_.state();
+  status_.version = receiver_.version();
+  status_.last_error = status.message();
+  if (!status.ok()) ++status_.failed_count;
+}
+
+Status Follower::Run(const std::stop_token& stop) {
+  std::chrono::milliseconds back_off = options_.first_back_off;
+  while (!stop.stop_requested()) {
+    bool is_there = false;
+    const Status status = Step(&is_there);
+    // A store that failed between two calls leaves an update prepared: the next step starts afresh.
+    receiver_.Abort();
+    Note(status);
+    if (receiver_.state() == SyncState::kBroken) return status;
+    if (status.ok()) {
+      back_off = options_.first_back_off;
+      if (is_there && !Sleep(stop, options_.poll_interval)) break;
+      continue;
+    }
+    if (!Sleep(stop, back_off)) break;
+    back_off = std::min(2 * back_off, options_.last_back_off);
+  }
+  return {};
+}
+
+}  // namespace xorbit

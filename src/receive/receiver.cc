@@ -1,0 +1,270 @@
+#include "receive/receiver.h"
+
+#include <cassert>
+
+#include "receive/record_shares.h"
+#include "tensor/live_proofs.h"
+
+namespace xorbit {
+namespace {
+
+// Whether every frozen tensor that is not absent has a place here; ranks of a cohort and small receivers may leave them out.
+bool PlacesFrozen(const Layout& layout, const LiveMap& map) {
+  for (uint32_t i = 0; i < layout.tensors().size(); ++i) {
+    const TensorSpec& tensor = layout.tensors()[i];
+    if (!tensor.frozen || tensor.byte_count == 0) continue;
+    const uint32_t placed = map.alias_of(i).value_or(i);
+    if (map.is_absent(tensor.group)) return false;
+    if (map.pieces_of(placed).empty() && !std::ranges::binary_search(map.kept_tensors(), placed)) return false;
+  }
+  return true;
+}
+
+std::string VersionName(uint64_t version) { return "version " + std::to_string(version); }
+
+}  // namespace
+
+// --- what live memory holds ---
+
+Result<std::unique_ptr<Receiver>> Receiver::Attach(Stream& stream, const Backend& backend, const LiveMemory& live,
+                                                   Engine& engine, CohortMember& cohort, const ReceiverOptions& options,
+                                                   uint64_t version) {
+  std::unique_ptr<Receiver> receiver(new Receiver(stream, backend, live, engine, cohort, options));  // tidy-allow: private
+  XORBIT_RETURN_IF_ERROR(receiver->Identify(version));
+  XORBIT_ASSIGN_OR_RETURN(const std::optional<CohortStanding> standing, cohort.Join());
+  if (standing) XORBIT_RETURN_IF_ERROR(receiver->CatchUp(*standing));
+  XORBIT_RETURN_IF_ERROR(
+      engine.Resume(receiver->version_, std::chrono::steady_clock::now() + options.resume_deadline).WithContext("resume"));
+  return receiver;
+}
+
+Status Receiver::CheckMap() const {
+  const LiveMap& map = *live_.map;
+  if (map.layout_digest() != stream_.layout().digest()) {
+    return RefusedError("the live map was made for another layout than the stream's");
+  }
+  XORBIT_RETURN_IF_ERROR(ProveSingleWriter(stream_.layout(), map));
+  XORBIT_RETURN_IF_ERROR(CheckRegions(map, live_.regions));
+  if (cohort_.partial()) return {};  // the ranks' digests show it, whenever they prepare
+  const LiveMap* const alone[] = {&map};
+  return ProveCohortCoverage(stream_.layout(), alone);
+}
+
+Receiver::Holding Receiver::Scan() const {
+  const StateDigest all = backend_.ScanLive(stream_.layout(), live_, ScanScope::kAll, options_.threads);
+  const StateDigest frozen = backend_.ScanLive(stream_.layout(), live_, ScanScope::kFrozen, options_.threads);
+  return {all - frozen, frozen};
+}
+
+bool Receiver::LacksGroups() const {
+  for (uint32_t group = 0; group < stream_.layout().groups().size(); ++group) {
+    if (live_.map->is_absent(group)) return true;
+  }
+  return false;
+}
+
+// What all ranks together count of a version, frozen tensors left out. Nothing if nobody can know, for groups are absent.
+Result<std::optional<StateDigest>> Receiver::UpdatedDigestOf(uint64_t version) {
+  XORBIT_ASSIGN_OR_RETURN(const std::optional<VersionRecord> record, stream_.Record(version));
+  if (!record || !record->committed()) return RefusedError(VersionName(version) + " is not a committed version of the stream");
+  if (LacksGroups()) return std::optional<StateDigest>();
+  return std::optional<StateDigest>(record->target - stream_.info().frozen);
+}
+
+Status Receiver::Identify(uint64_t version) {
+  XORBIT_RETURN_IF_ERROR(CheckMap());
+  XORBIT_ASSIGN_OR_RETURN(const std::optional<StateDigest> whole, UpdatedDigestOf(version));
+  const Holding held = Scan();
+  if (!cohort_.partial()) {
+    if (whole && held.updated != *whole) {
+      return RefusedError("live weights are not " + VersionName(version) + ": their digest is " + ToText(held.updated) +
+                          ", not " + ToText(*whole));
+    }
+    if (PlacesFrozen(stream_.layout(), *live_.map) && held.frozen != stream_.info().frozen) {
+      return RefusedError("frozen tensors in live memory are not those of the stream");
+    }
+  }
+  version_ = version;
+  holding_ = held;
+  holding_epoch_ = live_.map->epoch();
+  return {};
+}
+
+// The engine has moved its weights: proves the new map, and that nothing was lost on the way as far as one rank can tell.
+Status Receiver::FollowEpoch() {
+  if (live_.map->epoch() == holding_epoch_) return {};
+  return Identify(version_).WithContext("after the engine moved its weights");
+}
+
+// Alone, as the cohort has gone on without this rank; the engine stands still. What live memory held at the last commit proves
+// the result.
+Status Receiver::CatchUp(const CohortStanding& standing) {
+  while (version_ != standing.version) {
+    XORBIT_ASSIGN_OR_RETURN(const std::vector<Hop> route, PlanRoute(standing.version));
+    XORBIT_RETURN_IF_ERROR(FetchRoute(route));
+    XORBIT_RETURN_IF_ERROR(PreparePayloads());
+    XORBIT_RETURN_IF_ERROR(prepared_->Apply());
+    XORBIT_RETURN_IF_ERROR(RefreshDerived());
+    version_ = staged_->to;
+    holding_.updated += prepared_->report().change;
+    Release();
+  }
+  if (holding_.updated == standing.state) return {};
+  return RefusedError("caught up with " + VersionName(standing.version) +
+                      ", but live weights are not what this rank held when the cohort committed it: reload the checkpoint");
+}
+
+Status Receiver::Verify() {
+  if (state_ != SyncState::kIdle && state_ != SyncState::kPrepared) {
+    return UsageError("live weights cannot be verified while the receiver is " + std::string(NameOf(state_)));
+  }
+  XORBIT_RETURN_IF_ERROR(FollowEpoch());
+  if (Scan() == holding_) return {};
+  return Break(RefusedError("live weights are not " + VersionName(version_) + ": somebody else has written to them"));
+}
+
+// --- preparing ---
+
+// The whole way, or its first delta where a fold could not be proven: what is absent here has no digests to compare with.
+Result<std::vector<Hop>> Receiver::PlanRoute(uint64_t target) {
+  const Stage timed(&report_.timers, "route");
+  XORBIT_ASSIGN_OR_RETURN(std::vector<Hop> route, stream_.Route(version_, target));
+  if (route.size() > 1 && LacksGroups()) route.resize(1);
+  return route;
+}
+
+Status Receiver::FetchRoute(std::span<const Hop> route) {
+  const Stage timed(&report_.timers, "fetch + fold");
+  XORBIT_ASSIGN_OR_RETURN(staged_, StageRoute(stream_, backend_, route, {options_.threads, options_.staging_limit_bytes}));
+  report_.object_count = staged_->object_count;
+  report_.fetched_bytes += staged_->fetched_bytes;
+  return {};
+}
+
+Status Receiver::OpenAndStage(uint64_t target) {
+  const auto end_of = [](const std::vector<Hop>& route) {
+    return route.back().backward ? route.back().edge.from : route.back().edge.to;
+  };
+  bool is_open = false;
+  Status status;
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    XORBIT_ASSIGN_OR_RETURN(std::vector<Hop> route, PlanRoute(target));
+    if (!is_open) {
+      XORBIT_ASSIGN_OR_RETURN(session_, cohort_.Open({version_, end_of(route)}));
+      is_open = true;
+    }
+    if (session_.from != version_ || session_.to == version_) {
+      return RefusedError("this rank holds " + VersionName(version_) + ", the cohort's session starts from " +
+                          VersionName(session_.from));
+    }
+    target = session_.to;
+    if (end_of(route) != target) {
+      XORBIT_ASSIGN_OR_RETURN(route, PlanRoute(target));
+      if (end_of(route) != target) return RefusedError("this rank cannot go to " + VersionName(target) + " in one update");
+    }
+    status = FetchRoute(route);
+    if (status.code() != Code::kNotFound) break;  // removed meanwhile: there is another way
+  }
+  return status;
+}
+
+Status Receiver::PreparePayloads() {
+  const Stage timed(&report_.timers, "prepare");
+  // A fold without digests rests on the whole state.
+  if (staged_->is_folded && Scan() != holding_) {
+    return Break(RefusedError("live weights are not " + VersionName(version_) + ": somebody else has written to them"));
+  }
+  PrepareOptions options;
+  options.threads = options_.threads;
+  options.direction = staged_->direction;
+  options.keep_undo_log = options_.keep_undo_log;
+  options.partial = cohort_.partial();
+  options.localise_budget_bytes = options_.localise_budget_bytes;
+  prepared_epoch_ = live_.map->epoch();
+  XORBIT_ASSIGN_OR_RETURN(prepared_, backend_.Prepare(stream_.layout(), staged_->payloads(), live_, options));
+  callbacks_.clear();
+  for (const uint32_t index : prepared_->report().derived) {
+    const std::string& callback = live_.map->derived()[index].callback;
+    if (std::ranges::find(callbacks_, callback) == callbacks_.end()) callbacks_.push_back(callback);
+  }
+  report_.change_count = prepared_->report().change_count;
+  report_.staged_bytes = staged_->held_bytes + prepared_->report().staged_bytes;
+  return {};
+}
+
+Result<PreparedReceipt> Receiver::MakeReceipt() {
+  PreparedReceipt receipt;
+  receipt.target = session_;
+  XORBIT_ASSIGN_OR_RETURN(const std::optional<StateDigest> from, UpdatedDigestOf(session_.from));
+  XORBIT_ASSIGN_OR_RETURN(const std::optional<StateDigest> to, UpdatedDigestOf(session_.to));
+  if (from && to) {
+    receipt.shares.push_back({"the state", holding_.updated, *from});
+    receipt.shares.push_back({"the change", prepared_->report().change, *to - *from});
+  }
+  if (cohort_.partial()) {
+    XORBIT_ASSIGN_OR_RETURN(const std::vector<Share> records,
+                            RecordShares(backend_, *live_.map, staged_->payloads(), staged_->direction, prepared_->report()));
+    receipt.shares.insert(receipt.shares.end(), records.begin(), records.end());
+  }
+  return receipt;
+}
+
+Status Receiver::Prepare(uint64_t target) {
+  if (state_ != SyncState::kIdle) return UsageError("the receiver is " + std::string(NameOf(state_)) + ", not idle");
+  XORBIT_RETURN_IF_ERROR(FollowEpoch());
+  if (target == version_) return {};
+  report_ = SyncReport();
+  report_.from = version_;
+  report_.to = target;
+  session_ = {};
+  Move(SyncEvent::kPrepare);
+  const Status status = [&]() -> Status {
+    XORBIT_RETURN_IF_ERROR(OpenAndStage(target));
+    report_.to = session_.to;
+    XORBIT_RETURN_IF_ERROR(PreparePayloads());
+    XORBIT_ASSIGN_OR_RETURN(receipt_, MakeReceipt());
+    return {};
+  }();
+  if (status.ok()) {
+    Move(SyncEvent::kStaged);
+    return {};
+  }
+  // The others need not wait for this rank.
+  if (session_ != SessionTarget()) static_cast<void>(cohort_.AwaitGo({status.message(), session_, {}}));
+  if (state_ != SyncState::kBroken) Move(SyncEvent::kFailed);
+  Release();
+  return status;
+}
+
+void Receiver::Abort() {
+  if (state_ != SyncState::kPrepared) return;
+  static_cast<void>(cohort_.AwaitGo({"gave the update up", session_, {}}));
+  Move(SyncEvent::kAborted);
+  Release();
+}
+
+Status Receiver::Sync(uint64_t target) {
+  while (version_ != target) {
+    XORBIT_RETURN_IF_ERROR(Prepare(target));
+    XORBIT_RETURN_IF_ERROR(Apply());
+  }
+  return {};
+}
+
+void Receiver::Release() {
+  prepared_.reset();
+  staged_.reset();
+}
+
+void Receiver::Move(SyncEvent event) {
+  const std::optional<SyncState> next = NextSyncState(state_, event);
+  assert(next);
+  state_ = next.value_or(SyncState::kBroken);
+}
+
+Status Receiver::Break(const Status& why) {
+  Move(SyncEvent::kLost);
+  return why;
+}
+
+}  // namespace xorbit

@@ -1,0 +1,274 @@
+// Receivers against streams of random models on random live memory: there and back, alone and in cohorts, whatever fails. The
+// engines compare every byte whenever they are made to serve.
+#include "receive/receiver.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "backend/cpu/cpu_backend.h"
+#include "base/parallel.h"
+#include "base/testing/seed.h"
+#include "receive/follower.h"
+#include "receive/store_cohort.h"
+#include "receive/testing/live_stream.h"
+#include "transport/testing/memory_store.h"
+
+namespace xorbit {
+namespace {
+
+using std::chrono::milliseconds;
+
+const ReceiverOptions kForms[] = {
+    {.threads = 2}, {.threads = 2, .keep_undo_log = true}, {.threads = 1, .localise_budget_bytes = uint64_t{1} << 30}};
+
+class ReceiverTest : public testing::Test {
+ protected:
+  ReceiverTest() : random_(TestSeed()) {}
+
+  std::unique_ptr<Receiver> Attach(LiveStream& made, WatchingEngine& engine, CohortMember& cohort,
+                                   const ReceiverOptions& options, uint64_t version = 0) {
+    auto receiver = Receiver::Attach(made.stream(), *backend_, engine.memory(), engine, cohort, options, version);
+    EXPECT_TRUE(receiver.ok()) << receiver.status().message();
+    return receiver.ok() ? std::move(receiver).value() : nullptr;
+  }
+  WatchingEngine MakeEngine(const LiveStream& made, uint64_t version = 0) {
+    return WatchingEngine(random_, made, std::move(RandomRanks(random_, made.layout(), 1).front()), version);
+  }
+
+  Random random_;
+  std::unique_ptr<Backend> backend_ = MakeCpuBackend();
+  MemoryStore store_;
+  std::unique_ptr<CohortMember> alone_ = AloneMember();
+};
+
+TEST_F(ReceiverTest, GoesToAnyVersionAndBack) {
+  for (uint64_t round = 0; round < 12; ++round) {
+    const uint64_t seed = TestSeed() + round;
+    SCOPED_TRACE("XORBIT_TEST_SEED=" + std::to_string(seed));
+    random_.seed(seed);
+    MemoryStore store;
+    LiveStream made(random_, *backend_, store, 8);
+    made.PublishAll();
+    if (round % 2 == 0) made.PublishFold(0, 4);
+    if (round % 3 == 0) made.PublishFold(4, 8);
+    WatchingEngine engine = MakeEngine(made);
+    const auto receiver = Attach(made, engine, *alone_, kForms[round % std::size(kForms)]);
+    ASSERT_NE(receiver, nullptr);
+    EXPECT_TRUE(engine.serves());
+    for (int jump = 0; jump < 8; ++jump) {
+      const uint64_t target = Between(random_, 0, 8);
+      const Status status = receiver->Sync(target);
+      ASSERT_TRUE(status.ok()) << status.message();
+      EXPECT_EQ(receiver->version(), target);
+      EXPECT_EQ(engine.served_version(), target);
+      EXPECT_TRUE(engine.Holds(target));
+    }
+    EXPECT_TRUE(receiver->Verify().ok());
+    EXPECT_EQ(engine.wrong_count(), 0);
+  }
+}
+
+TEST_F(ReceiverTest, IsAsItWasWhateverTheEngineFails) {
+  for (uint64_t round = 0; round < 6; ++round) {
+    random_.seed(TestSeed() + round);
+    SCOPED_TRACE("XORBIT_TEST_SEED=" + std::to_string(TestSeed() + round));
+    MemoryStore store;
+    LiveStream made(random_, *backend_, store, 2);
+    made.PublishAll();
+    WatchingEngine engine = MakeEngine(made);
+    const auto receiver = Attach(made, engine, *alone_, kForms[round % std::size(kForms)]);
+    ASSERT_NE(receiver, nullptr);
+    for (const std::string failing : {"pause", "refresh"}) {
+      bool has_failed = false;
+      engine.on_call = [&](const std::string& call) {
+        if (call != failing || has_failed) return Status();
+        has_failed = true;
+        return IoError("injected");
+      };
+      const Status status = receiver->Sync(2);
+      if (!has_failed) continue;  // nothing derived changes
+      EXPECT_NE(status.message().find("injected"), std::string::npos) << status.message();
+      EXPECT_EQ(receiver->state(), SyncState::kIdle);
+      EXPECT_TRUE(engine.serves());
+      EXPECT_EQ(engine.served_version(), 0);
+      EXPECT_TRUE(engine.Holds(0));
+    }
+    engine.on_call = nullptr;
+    ASSERT_TRUE(receiver->Sync(2).ok());
+    EXPECT_TRUE(engine.Holds(2));
+    ASSERT_TRUE(receiver->Sync(0).ok());
+    engine.on_call = [](const std::string& call) { return call == "resume" ? IoError("injected") : Status(); };
+    EXPECT_FALSE(receiver->Sync(1).ok());
+    EXPECT_EQ(receiver->state(), SyncState::kBroken);
+    EXPECT_EQ(receiver->Prepare(1).code(), Code::kUsage);
+    EXPECT_EQ(engine.wrong_count(), 0);
+  }
+}
+
+TEST_F(ReceiverTest, TakesALateEngineForAFailure) {
+  LiveStream made(random_, *backend_, store_, 1);
+  made.PublishAll();
+  WatchingEngine engine = MakeEngine(made);
+  ReceiverOptions options;
+  options.pause_deadline = milliseconds(0);
+  const auto receiver = Attach(made, engine, *alone_, options);
+  ASSERT_NE(receiver, nullptr);
+  engine.on_call = [](const std::string& call) {
+    if (call == "pause") std::this_thread::sleep_for(milliseconds(2));
+    return Status();
+  };
+  EXPECT_EQ(receiver->Sync(1).code(), Code::kRefused);
+  EXPECT_EQ(engine.served_version(), 0);
+  EXPECT_TRUE(engine.Holds(0));
+}
+
+TEST_F(ReceiverTest, NoticesForeignWrites) {
+  for (const ReceiverOptions& options : kForms) {
+    MemoryStore store;
+    LiveStream made(random_, *backend_, store, 3);
+    made.PublishAll();
+    WatchingEngine engine = MakeEngine(made);
+    const auto receiver = Attach(made, engine, *alone_, options);
+    ASSERT_NE(receiver, nullptr);
+    uint8_t* const victim = engine.ChangingByte(0, 3);
+    if (victim == nullptr) continue;
+    *victim ^= 0xff;
+    EXPECT_EQ(receiver->Prepare(3).code(), Code::kRefused);  // a fold: the whole state is read
+    EXPECT_EQ(receiver->state(), SyncState::kBroken);
+    *victim ^= 0xff;
+    const auto again = Attach(made, engine, *alone_, options);
+    ASSERT_NE(again, nullptr);
+    *victim ^= 0xff;
+    EXPECT_EQ(again->Verify().code(), Code::kRefused);
+    EXPECT_EQ(again->state(), SyncState::kBroken);
+    *victim ^= 0xff;
+  }
+}
+
+TEST_F(ReceiverTest, RefusesToAttachToOtherWeights) {
+  LiveStream made(random_, *backend_, store_, 6);
+  made.PublishAll();
+  WatchingEngine engine = MakeEngine(made, 6);
+  if (made.DigestOf(5) != made.DigestOf(6)) {
+    const auto receiver = Receiver::Attach(made.stream(), *backend_, engine.memory(), engine, *alone_, {}, 5);
+    EXPECT_EQ(receiver.status().code(), Code::kRefused);
+  }
+  EXPECT_EQ(Receiver::Attach(made.stream(), *backend_, engine.memory(), engine, *alone_, {}, 7).status().code(),
+            Code::kRefused);
+  EXPECT_FALSE(engine.serves());
+  EXPECT_NE(Attach(made, engine, *alone_, {}, 6), nullptr);
+}
+
+TEST_F(ReceiverTest, StaysWithinItsStagingLimit) {
+  LiveStream made(random_, *backend_, store_, 4);
+  made.PublishAll();
+  WatchingEngine engine = MakeEngine(made);
+  ReceiverOptions options;
+  options.staging_limit_bytes = 100;
+  const auto receiver = Attach(made, engine, *alone_, options);
+  ASSERT_NE(receiver, nullptr);
+  EXPECT_EQ(receiver->Prepare(4).code(), Code::kRefused);
+  EXPECT_EQ(receiver->state(), SyncState::kIdle);
+}
+
+// Ranks in threads. One of them fails at random in its engine; either all go or none.
+TEST_F(ReceiverTest, CohortsGoTogether) {
+  uint64_t refused = 0;
+  for (uint64_t round = 0; round < 6; ++round) {
+    random_.seed(TestSeed() + round);
+    SCOPED_TRACE("XORBIT_TEST_SEED=" + std::to_string(TestSeed() + round));
+    MemoryStore store;
+    LiveStream made(random_, *backend_, store, 5);
+    made.PublishAll();
+    const size_t rank_count = Between(random_, 2, 3);
+    std::vector<LiveMap> maps = RandomRanks(random_, made.layout(), rank_count);
+    std::vector<std::unique_ptr<WatchingEngine>> engines;
+    std::vector<std::unique_ptr<CohortMember>> members;
+    std::vector<std::unique_ptr<Receiver>> receivers;
+    for (uint32_t rank = 0; rank < rank_count; ++rank) {
+      engines.push_back(std::make_unique<WatchingEngine>(random_, made, std::move(maps[rank]), 0));
+      CohortOptions options;
+      options.rank = rank;
+      options.rank_count = static_cast<uint32_t>(rank_count);
+      members.push_back(MakeStoreCohort(store, options).value());
+      receivers.push_back(Attach(made, *engines[rank], *members[rank], kForms[round % std::size(kForms)]));
+      ASSERT_NE(receivers.back(), nullptr);
+    }
+    for (int step = 0; step < 8; ++step) {
+      const uint64_t target = Between(random_, 0, 5);
+      const uint64_t failing = Between(random_, 0, 2 * rank_count);
+      const uint64_t from = receivers[0]->version();
+      if (target == from) continue;
+      std::vector<Status> done(rank_count);
+      const Status ran = ParallelFor(static_cast<int>(rank_count), rank_count, [&](uint64_t rank) {
+        engines[rank]->on_call = [&, rank](const std::string& call) {
+          return rank == failing && call == "pause" ? IoError("injected") : Status();
+        };
+        done[rank] = receivers[rank]->Sync(target);
+        return Status();
+      });
+      ASSERT_TRUE(ran.ok());
+      for (size_t rank = 0; rank < rank_count; ++rank) {
+        EXPECT_EQ(done[rank].ok(), failing >= rank_count) << done[rank].message();
+        const uint64_t expected = failing < rank_count ? from : target;
+        EXPECT_EQ(engines[rank]->served_version(), expected);
+        EXPECT_TRUE(engines[rank]->Holds(expected));
+        EXPECT_EQ(engines[rank]->wrong_count(), 0);
+      }
+      refused += failing < rank_count ? 1 : 0;
+    }
+    // One rank loses its memory, and comes back with the checkpoint.
+    const auto lost = static_cast<uint32_t>(Between(random_, 0, rank_count - 1));
+    CohortOptions options;
+    options.rank = lost;
+    options.rank_count = static_cast<uint32_t>(rank_count);
+    engines[lost]->Reload(made.state(0));
+    members[lost] = MakeStoreCohort(store, options).value();
+    receivers[lost] = Attach(made, *engines[lost], *members[lost], {});
+    ASSERT_NE(receivers[lost], nullptr);
+    for (const auto& engine : engines) EXPECT_EQ(engine->served_version(), engines[0]->served_version());
+  }
+  EXPECT_GT(refused, 0);
+}
+
+TEST_F(ReceiverTest, FollowersReachTheNewestVersion) {
+  LiveStream made(random_, *backend_, store_, 30);
+  constexpr size_t follower_count = 8;
+  std::vector<std::unique_ptr<WatchingEngine>> engines;
+  std::vector<std::unique_ptr<Receiver>> receivers;
+  std::vector<std::unique_ptr<Follower>> followers;
+  std::vector<std::unique_ptr<CohortMember>> members;
+  for (size_t i = 0; i < follower_count; ++i) {
+    engines.push_back(
+        std::make_unique<WatchingEngine>(random_, made, std::move(RandomRanks(random_, made.layout(), 1).front()), 0));
+    members.push_back(AloneMember());
+    receivers.push_back(Attach(made, *engines[i], *members[i], {}));
+    ASSERT_NE(receivers.back(), nullptr);
+    FollowerOptions options;
+    options.poll_interval = milliseconds(1);
+    options.verify_after_apply = i % 2 == 0;
+    followers.push_back(std::make_unique<Follower>(made.stream(), *receivers.back(), options));
+  }
+  std::stop_source stop;
+  const auto all_at = [&](uint64_t version) {
+    return std::ranges::all_of(followers, [&](const auto& follower) { return follower->status().version == version; });
+  };
+  const Status ran = ParallelFor(follower_count + 1, follower_count + 1, [&](uint64_t i) -> Status {
+    if (i > 0) return followers[i - 1]->Run(stop.get_token());
+    made.PublishAll();
+    while (!all_at(30)) std::this_thread::sleep_for(milliseconds(1));
+    for (const auto& follower : followers) follower->Pin(7);
+    while (!all_at(7)) std::this_thread::sleep_for(milliseconds(1));
+    stop.request_stop();
+    return Status();
+  });
+  EXPECT_TRUE(ran.ok()) << ran.message();
+  for (const auto& engine : engines) {
+    EXPECT_EQ(engine->wrong_count(), 0);
+    EXPECT_TRUE(engine->Holds(7));
+  }
+}
+
+}  // namespace
+}  // namespace xorbit

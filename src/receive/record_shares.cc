@@ -1,0 +1,41 @@
+#include "receive/record_shares.h"
+
+#include <utility>
+
+namespace xorbit {
+namespace {
+
+// Two totals of one kind of sum.
+void Weigh(uint64_t record, uint64_t sum, StateDigest* total) {
+  *total += {(SplitMix64(record) | 1) * sum, (SplitMix64(~record) | 1) * sum};
+}
+
+}  // namespace
+
+Result<std::vector<Share>> RecordShares(const Backend& backend, const LiveMap& map, std::span<const PayloadView> payloads,
+                                        Direction direction, const PrepareReport& report) {
+  Share before{"records before", {}, {}};
+  Share after{"records after", {}, {}};
+  uint64_t record = 0;  // counted over all payloads
+  for (size_t p = 0; p < payloads.size(); ++p) {
+    size_t in_payload = 0;
+    for (const PayloadSegment& segment : payloads[p].segments) {
+      XORBIT_ASSIGN_OR_RETURN(const auto decoder, backend.Open(payloads[p], segment));
+      const bool compared = payloads[p].has_digests() && !map.is_absent(segment.map.group());
+      for (uint64_t i = 0; i < decoder->record_count(); ++i, ++record) {
+        const RecordSums& mine = report.sums[p][in_payload++];
+        if (!compared) continue;
+        const RecordInfo& info = decoder->info(i);
+        RecordSums whole{info.before, info.after};
+        if (direction == Direction::kInverse) std::swap(whole.before, whole.after);
+        Weigh(record, mine.before, &before.mine);
+        Weigh(record, mine.after, &after.mine);
+        Weigh(record, whole.before, &before.whole);
+        Weigh(record, whole.after, &after.whole);
+      }
+    }
+  }
+  return std::vector<Share>{before, after};
+}
+
+}  // namespace xorbit

@@ -1,0 +1,187 @@
+// A stream of a random model's versions, and engines that hold it in random live memory and watch what they are made to serve.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "codec/change_digest.h"
+#include "delta/oracle.h"
+#include "receive/engine.h"
+#include "store/stream.h"
+#include "tensor/ownership.h"
+#include "tensor/random_live_memory.h"
+
+namespace xorbit {
+
+// The states are all known from the start; Publish() makes them versions.
+class LiveStream {
+ public:
+  LiveStream(Random& random, const Backend& backend, ObjectStore& store, uint64_t version_count, uint64_t max_elements = 2'000)
+      : random_(random), backend_(backend), layout_(RandomLayout(random, 8, max_elements)) {
+    states_.emplace_back(random, layout_);
+    while (states_.size() < version_count + 1) {
+      const uint64_t densities[] = {0, 5, 20, 100, 500};
+      RandomTensors next = states_.back();
+      next.Mutate(random, layout_, densities[Between(random, 0, 4)]);
+      states_.push_back(std::move(next));
+    }
+    StreamInfo info;
+    info.stream_id = "run";
+    info.base = DigestOf(0);
+    info.layout_digest = layout_.digest();
+    const std::vector<uint64_t> keys = TensorKeysOf(layout_);
+    for (size_t i = 0; i < keys.size(); ++i) {
+      if (layout_.tensors()[i].frozen) info.frozen += DigestOfRange(keys[i], 0, states_[0].bytes()[i]);
+    }
+    stream_ = std::make_unique<Stream>(Stream::Create(store, info, layout_).value());
+  }
+
+  Stream& stream() { return *stream_; }
+  const Layout& layout() const { return layout_; }
+  uint64_t version_count() const { return states_.size() - 1; }
+  const RandomTensors& state(uint64_t version) const { return states_[version]; }
+  StateDigest DigestOf(uint64_t version) const { return OracleDigest(layout_, states_[version].bytes()); }
+
+  // The next version, from the one before.
+  void Publish() {
+    const uint64_t version = published_ + 1;
+    const PublicationPlace place{version - 1, version, "t"};
+    Put(place);
+    const auto manifest = stream_->Seal(place);
+    ASSERT_TRUE(manifest.ok()) << manifest.status().message();
+    ASSERT_TRUE(stream_->Decide(CommitRecord(*manifest)).ok());
+    published_ = version;
+  }
+  void PublishAll() {
+    while (published_ < version_count()) Publish();
+  }
+  // Another delta between two versions.
+  void PublishFold(uint64_t from, uint64_t to) {
+    const PublicationPlace place{from, to, std::string(kFoldPublicationId)};
+    Put(place);
+    ASSERT_TRUE(stream_->Seal(place).ok());
+  }
+
+ private:
+  // Payloads and receipts of random owners.
+  void Put(const PublicationPlace& place) {
+    const auto owner_count = static_cast<uint32_t>(Between(random_, 1, 3));
+    const auto owners = PlanOwners(layout_, owner_count, random_() % 2 == 0 ? Split::kRange : Split::kColumn).value();
+    const std::vector<ConstBytes> before = states_[place.base_version].bytes();
+    const std::vector<ConstBytes> after = states_[place.target_version].bytes();
+    for (uint32_t i = 0; i < owner_count; ++i) {
+      auto encoded = backend_.EncodeDiff(layout_, owners[i], InTensors(owners[i], before), InTensors(owners[i], after),
+                                         CodecId::kSparse, {});
+      ASSERT_TRUE(encoded.ok()) << encoded.status().message();
+      const auto payload =
+          WritePayload(layout_, {CodecId::kSparse, i, owner_count}, owners[i], std::move(encoded->segments), 1);
+      ASSERT_TRUE(payload.ok()) << payload.status().message();
+      Receipt receipt;
+      receipt.place = place;
+      receipt.owner_index = i;
+      receipt.owner_count = owner_count;
+      receipt.owner = ManifestOwnerOf(*payload);
+      receipt.base_part = encoded->base;
+      std::vector<const SegmentMap*> segments;
+      for (const SegmentMap& map : owners[i]) segments.push_back(&map);
+      receipt.parts_sha256 = PartsDigest(layout_, segments);
+      ASSERT_TRUE(stream_->PutPayload(place, *payload).ok());
+      const Status put = stream_->PutReceipt(receipt);
+      ASSERT_TRUE(put.ok()) << put.message();
+    }
+  }
+
+  Random& random_;
+  const Backend& backend_;
+  Layout layout_;
+  std::vector<RandomTensors> states_;
+  std::unique_ptr<Stream> stream_;
+  uint64_t published_ = 0;
+};
+
+// Maps of the ranks of a cohort, with shadows, derived tensors and replicas.
+inline std::vector<LiveMap> RandomRanks(Random& random, const Layout& layout, size_t rank_count) {
+  LiveMapSpec whole = RandomLiveMap(random, layout).spec();
+  PlaceShadows(random, layout, &whole);
+  std::vector<LiveMap> maps;
+  for (LiveMapSpec& spec : DealOut(random, whole, rank_count)) {
+    for (const Piece& piece : spec.pieces) {
+      if (random() % 6 == 0) spec.derived.push_back({piece.tensor_index, random() % 2 == 0 ? "fuse" : "quantise"});
+    }
+    std::sort(spec.derived.begin(), spec.derived.end(), [](const DerivedBinding& a, const DerivedBinding& b) {
+      return std::tie(a.tensor_index, a.callback) < std::tie(b.tensor_index, b.callback);
+    });
+    spec.derived.erase(std::unique(spec.derived.begin(), spec.derived.end()), spec.derived.end());
+    maps.push_back(LiveMap::Make(layout, std::move(spec)).value());
+  }
+  return maps;
+}
+
+// One rank's engine. It knows what its memory must hold in every version, and compares all of it whenever it is to serve.
+class WatchingEngine final : public Engine {
+ public:
+  WatchingEngine(Random& random, const LiveStream& stream, LiveMap map, uint64_t version)
+      : live_(random, stream.layout(), std::move(map)), memory_(live_.memory()) {
+    for (uint64_t v = 0; v <= stream.version_count(); ++v) {
+      live_.Fill(stream.state(v).bytes());
+      expected_.push_back(live_.Snapshot());
+    }
+    live_.Fill(stream.state(version).bytes());
+  }
+
+  // A new life: the engine has loaded the checkpoint again, and does not serve yet.
+  void Reload(const RandomTensors& checkpoint) {
+    serves_ = false;
+    live_.Fill(checkpoint.bytes());
+  }
+  const LiveMemory& memory() const { return memory_; }
+  bool Holds(uint64_t version) const { return live_.Snapshot() == expected_[version]; }
+  bool serves() const { return serves_; }
+  uint64_t served_version() const { return served_version_; }
+  uint64_t wrong_count() const { return wrong_count_; }
+  // A byte that differs between two versions.
+  uint8_t* ChangingByte(uint64_t from, uint64_t to) {
+    for (size_t block = 0; block < expected_[from].size(); ++block) {
+      for (size_t i = 0; i < expected_[from][block].size(); ++i) {
+        if (expected_[from][block][i] != expected_[to][block][i]) return live_.ByteOfSnapshot(block, i);
+      }
+    }
+    return nullptr;
+  }
+
+  // Called first by each of Pause, Refresh and Resume, with its name; an error is the call's.
+  std::function<Status(const std::string& call)> on_call;
+  // Called whenever it begins to serve a version.
+  std::function<void(uint64_t version)> on_serve;
+
+  Status Pause(Deadline /*deadline*/) override {
+    serves_ = false;
+    return on_call ? on_call("pause") : Status();
+  }
+  Status Refresh(const std::vector<std::string>& callbacks, Deadline /*deadline*/) override {
+    EXPECT_FALSE(serves_);
+    EXPECT_FALSE(callbacks.empty());
+    return on_call ? on_call("refresh") : Status();
+  }
+  Status Resume(uint64_t version, Deadline /*deadline*/) override {
+    if (on_call) XORBIT_RETURN_IF_ERROR(on_call("resume"));
+    if (!Holds(version)) ++wrong_count_;
+    serves_ = true;
+    served_version_ = version;
+    if (on_serve) on_serve(version);
+    return {};
+  }
+
+ private:
+  RandomLiveMemory live_;
+  LiveMemory memory_;
+  std::vector<std::vector<Buffer>> expected_;  // by version
+  bool serves_ = false;
+  uint64_t served_version_ = 0;
+  uint64_t wrong_count_ = 0;
+};
+
+}  // namespace xorbit

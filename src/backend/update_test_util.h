@@ -6,11 +6,13 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "backend/backend.h"
 #include "payload/payload_writer.h"
 #include "tensor/ownership.h"
+#include "tensor/random_live_memory.h"
 #include "tensor/random_model.h"
 
 namespace xorbit {
@@ -35,6 +37,7 @@ class EncodedUpdate {
   }
 
   std::span<const PayloadView> payloads() const { return payloads_; }
+  const Buffer& file(size_t owner) const { return *files_[owner]; }
   StateDigest change() const { return change_; }
   uint64_t change_count() const { return change_count_; }
 
@@ -79,5 +82,45 @@ struct RandomUpdate {
   RandomTensors after;
   std::unique_ptr<EncodedUpdate> encoded;
 };
+
+// The memories of a cohort's ranks.
+struct RandomCohort {
+  std::vector<std::unique_ptr<RandomLiveMemory>> ranks;
+
+  RandomCohort(Random& random, const Layout& layout, size_t rank_count) {
+    LiveMapSpec whole = RandomLiveMap(random, layout).spec();
+    PlaceShadows(random, layout, &whole);
+    for (LiveMapSpec& spec : DealOut(random, whole, rank_count)) {
+      auto map = LiveMap::Make(layout, std::move(spec));
+      EXPECT_TRUE(map.ok()) << map.status().message();
+      ranks.push_back(std::make_unique<RandomLiveMemory>(random, layout, std::move(map).value()));
+    }
+  }
+  void Fill(const RandomTensors& tensors) {
+    for (auto& rank : ranks) rank->Fill(tensors.bytes());
+  }
+  std::vector<std::vector<Buffer>> Snapshot() const {
+    std::vector<std::vector<Buffer>> all;
+    for (const auto& rank : ranks) all.push_back(rank->Snapshot());
+    return all;
+  }
+};
+
+// A byte that the update changes, and a value for it that leaves its element neither old nor new, even if half a byte is one.
+inline std::pair<uint8_t*, uint8_t> ForeignValue(Random& random, RandomLiveMemory* live, const std::vector<Buffer>& here,
+                                                 const std::vector<Buffer>& there) {
+  std::vector<std::pair<size_t, size_t>> differences;
+  for (size_t block = 0; block < here.size(); ++block) {
+    for (size_t i = 0; i < here[block].size(); ++i) {
+      if (here[block][i] != there[block][i]) differences.emplace_back(block, i);
+    }
+  }
+  const auto [block, i] = differences[Between(random, 0, differences.size() - 1)];
+  const unsigned change = here[block][i] ^ there[block][i];
+  const unsigned shift = (change & 15) != 0 ? 0 : 4;
+  unsigned other = 1 + static_cast<unsigned>(Between(random, 0, 13));
+  if (other >= (change >> shift & 15)) ++other;
+  return {live->ByteOfSnapshot(block, i), static_cast<uint8_t>(here[block][i] ^ other << shift)};
+}
 
 }  // namespace xorbit

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/unit.h"
+#include "codec/live_reader.h"
 
 namespace xorbit {
 namespace {
@@ -32,24 +33,30 @@ class InputReader {
  public:
   explicit InputReader(const DecodedInput& input) : input_(input), runs_(*input.map) {}
 
-  // Calls visit(tensor element, pointer to xor bytes) for every change of segment elements [first, last), ascending.
+  // Calls visit(record, begin, end) for every record with changes among segment elements [first, last), ascending: changes
+  // [begin, end) of it, to be asked for until the next call.
   template <typename Visit>
   Status ForEach(uint64_t first, uint64_t last, Visit&& visit) {
     if (first >= last) return {};
-    const uint32_t unit_bytes = input_.map->unit_bytes();
     for (uint64_t index = RecordReaching(first); index < input_.decoder->record_count(); ++index) {
       if (input_.decoder->info(index).first >= last) break;
       XORBIT_RETURN_IF_ERROR(Load(index));
-      uint64_t i = PositionReaching(first);
-      for (; i < decoded_.count && info_.first + decoded_.offsets[i] < last; ++i) {
-        const uint64_t element = info_.first + decoded_.offsets[i];
-        visit(runs_.Find(element).TensorElementOf(element), decoded_.xors.data() + i * unit_bytes);
-      }
-      next_position_ = i;
+      const uint64_t begin = PositionReaching(first);
+      uint64_t end = begin;
+      while (end < decoded_.count && info_.first + decoded_.offsets[end] < last) ++end;
+      if (begin < end) visit(index, begin, end);
+      next_position_ = end;
       if (info_.last >= last) break;
     }
     return {};
   }
+
+  // Of a change that ForEach has come to; elements ascend from call to call.
+  uint64_t TensorElementOf(uint64_t change) {
+    const uint64_t element = info_.first + decoded_.offsets[change];
+    return runs_.Find(element).TensorElementOf(element);
+  }
+  const uint8_t* XorBytesOf(uint64_t change) const { return decoded_.xors.data() + change * input_.map->unit_bytes(); }
 
  private:
   static constexpr uint64_t kNoRecord = UINT64_MAX;
@@ -114,18 +121,24 @@ class DecodedCursor final : public ChangeCursor {
     for (const DecodedInput& input : source.inputs_) readers_.emplace_back(input);
     mask_.resize(kWindowElements);
     touched_.resize(kWindowElements / 64);
+    if (source.live_) live_reader_.emplace(source.live_->memory);
   }
 
   Status Next(WindowChanges* changes) override {
     const SegmentMap& target = *source_.target_;
     const uint64_t begin = window_ * kWindowElements;
+    tallies_ = live_reader_ && !source_.tallied_[window_].exchange(true, std::memory_order_relaxed);
     RunWalker walker(target, begin, WindowElementsAt(target.element_count(), window_));
     Run run;
     while (walker.Next(&run)) {
       for (size_t i = 0; i < readers_.size(); ++i) XORBIT_RETURN_IF_ERROR(Pour(i, run, begin));
     }
     Extract(changes);
-    if (source_.side_ != ValueSide::kNone) FillOlds(begin, changes);
+    if (live_reader_) {
+      FillLiveOlds(begin, changes);
+    } else if (source_.side_ != ValueSide::kNone) {
+      FillOlds(begin, changes);
+    }
     ++window_;
     return {};
   }
@@ -141,14 +154,45 @@ class DecodedCursor final : public ChangeCursor {
       const uint64_t first = start + ElementsBefore(part, run.tensor_element);
       const uint64_t last = start + ElementsBefore(part, run.tensor_element + run.element_count);
       if (first == last) continue;
-      XORBIT_RETURN_IF_ERROR(readers_[i].ForEach(first, last, [&](uint64_t tensor_element, const uint8_t* xor_bytes) {
-        const uint64_t at = run.segment_element - window_begin + (tensor_element - run.tensor_element);
-        mask_[at] = static_cast<Unit>(mask_[at] ^ LoadLe<Unit>(xor_bytes));
-        touched_[at / 64] |= uint64_t{1} << (at % 64);
-        is_touched_ = true;
+      InputReader& reader = readers_[i];
+      XORBIT_RETURN_IF_ERROR(reader.ForEach(first, last, [&](uint64_t record, uint64_t begin, uint64_t end) {
+        if (live_reader_) return PourWeighed(i, run, window_begin, record, begin, end);
+        for (uint64_t change = begin; change < end; ++change) {
+          const uint64_t at = run.segment_element - window_begin + (reader.TensorElementOf(change) - run.tensor_element);
+          Touch(at, LoadLe<Unit>(reader.XorBytesOf(change)));
+        }
       }));
     }
     return {};
+  }
+
+  void Touch(uint64_t at, Unit xor_bits) {
+    mask_[at] = static_cast<Unit>(mask_[at] ^ xor_bits);
+    touched_[at / 64] |= uint64_t{1} << (at % 64);
+    is_touched_ = true;
+  }
+
+  // The same, of what live memory holds, adding to the record's sums.
+  void PourWeighed(size_t i, const Run& run, uint64_t window_begin, uint64_t record, uint64_t begin, uint64_t end) {
+    InputReader& reader = readers_[i];
+    offsets_.clear();
+    for (uint64_t change = begin; change < end; ++change) {
+      offsets_.push_back(static_cast<uint32_t>(reader.TensorElementOf(change) - run.tensor_element));
+    }
+    live_reader_->Read(run.tensor_index, run.tensor_element, offsets_, &values_);
+    const uint64_t key = source_.live_->tensor_keys[run.tensor_index];
+    ChangeDigest sum;
+    for (size_t k = 0; k < offsets_.size(); ++k) {
+      const LiveValue<Unit>& value = values_[k];
+      const uint64_t at = run.segment_element - window_begin + offsets_[k];
+      const uint64_t byte = (run.tensor_element + offsets_[k]) * sizeof(Unit);
+      const Unit xor_bits = LoadLe<Unit>(reader.XorBytesOf(begin + k));
+      const auto old_bits = static_cast<Unit>(value.bits ^ mask_[at]);
+      AddElement<Unit, false>(BlockFactorsOf(key, byte / kDigestBlockBytes), byte, old_bits & value.counted,
+                              (old_bits ^ xor_bits) & value.counted, &sum);
+      Touch(at, static_cast<Unit>(xor_bits & value.held));
+    }
+    if (tallies_) source_.live_->tally->Add(source_.inputs_[i].tally_index, record, sum);
   }
 
   // Moves the non-zero elements of the mask into `changes` and clears the mask.
@@ -190,17 +234,46 @@ class DecodedCursor final : public ChangeCursor {
     }
   }
 
+  void FillLiveOlds(uint64_t window_begin, WindowChanges* changes) {
+    RunFinder runs(*source_.target_);
+    for (uint32_t i = 0; i < changes->count;) {
+      const Run& run = runs.Find(window_begin + changes->positions[i]);
+      const uint64_t to_tensor = run.TensorElementOf(window_begin);  // of position 0; wraps when the run begins later
+      offsets_.clear();
+      for (uint32_t k = i; k < changes->count; ++k) {
+        if (window_begin + changes->positions[k] - run.segment_element >= run.element_count) break;
+        offsets_.push_back(changes->positions[k]);
+      }
+      live_reader_->Read(run.tensor_index, to_tensor, offsets_, &values_);
+      for (const LiveValue<Unit>& value : values_) StoreLe<Unit>(changes->olds.data() + i++ * sizeof(Unit), value.bits);
+    }
+  }
+
   const DecodedSource& source_;
   uint64_t window_;
   std::vector<InputReader> readers_;
   std::vector<Unit> mask_;         // the window's XORs so far; all zero between windows
   std::vector<uint64_t> touched_;  // a bit per element of mask_ that was written
   bool is_touched_ = false;        // whether any bit is set
+
+  std::optional<LiveReader> live_reader_;
+  bool tallies_ = false;  // this window has not been read before
+  std::vector<uint32_t> offsets_;
+  std::vector<LiveValue<Unit>> values_;
 };
 
 DecodedSource::DecodedSource(const SegmentMap& target, std::vector<DecodedInput> inputs, ValueSide side,
                              std::optional<SegmentBytes> values, const ReachedElements* reached)
     : target_(&target), inputs_(std::move(inputs)), side_(side), values_(std::move(values)), reached_(reached) {}
+
+DecodedSource::DecodedSource(const SegmentMap& target, std::vector<DecodedInput> inputs, const LiveValues& live,
+                             const ReachedElements* reached)
+    : target_(&target),
+      inputs_(std::move(inputs)),
+      side_(ValueSide::kBase),
+      reached_(reached),
+      live_(live),
+      tallied_(WindowCountOf(target.element_count())) {}
 
 bool DecodedSource::MayChange(uint64_t first_window, uint64_t window_count) const {
   if (reached_ == nullptr) return true;

@@ -17,6 +17,9 @@ struct LiveMemory {
   std::span<const MutableBytes> kept;     // parallel to map->kept_tensors(): canonical copies of whole tensors
 };
 
+// Success if the map is of this layout and the memory has every region and kept copy in its size.
+Status CheckMemory(const Layout& layout, const LiveMemory& live);
+
 // A checkpoint's tensors (layout order) as the regions of its CanonicalMap, for who only reads: preparing and folding do.
 // Nothing may be applied to them.
 inline std::vector<MutableBytes> ReadOnlyRegions(std::span<const ConstBytes> tensors) {

@@ -17,40 +17,6 @@ const PrepareOptions kForms[] = {{.threads = 2},
                                  {.threads = 2, .localise_budget_bytes = uint64_t{1} << 30},
                                  {.threads = 1, .localise_budget_bytes = 300}};
 
-struct Cohort {
-  std::vector<std::unique_ptr<RandomLiveMemory>> ranks;
-
-  Cohort(Random& random, const Layout& layout, size_t rank_count) {
-    LiveMapSpec whole = RandomLiveMap(random, layout).spec();
-    PlaceShadows(random, layout, &whole);
-    for (LiveMapSpec& spec : DealOut(random, whole, rank_count)) {
-      auto map = LiveMap::Make(layout, std::move(spec));
-      EXPECT_TRUE(map.ok()) << map.status().message();
-      ranks.push_back(std::make_unique<RandomLiveMemory>(random, layout, std::move(map).value()));
-    }
-  }
-  void Fill(const RandomTensors& tensors) {
-    for (auto& rank : ranks) rank->Fill(tensors.bytes());
-  }
-};
-
-// A byte that the update changes, and a value for it that leaves its element neither old nor new, even if half a byte is one.
-std::pair<uint8_t*, uint8_t> ForeignValue(Random& random, RandomLiveMemory* live, const std::vector<Buffer>& here,
-                                          const std::vector<Buffer>& there) {
-  std::vector<std::pair<size_t, size_t>> differences;
-  for (size_t block = 0; block < here.size(); ++block) {
-    for (size_t i = 0; i < here[block].size(); ++i) {
-      if (here[block][i] != there[block][i]) differences.emplace_back(block, i);
-    }
-  }
-  const auto [block, i] = differences[Between(random, 0, differences.size() - 1)];
-  const unsigned change = here[block][i] ^ there[block][i];
-  const unsigned shift = (change & 15) != 0 ? 0 : 4;
-  unsigned other = 1 + static_cast<unsigned>(Between(random, 0, 13));
-  if (other >= (change >> shift & 15)) ++other;
-  return {live->ByteOfSnapshot(block, i), static_cast<uint8_t>(here[block][i] ^ other << shift)};
-}
-
 class PrepareTest : public testing::TestWithParam<CodecId> {
  protected:
   // Runs body(random, update) for some updates.
@@ -78,7 +44,7 @@ class PrepareTest : public testing::TestWithParam<CodecId> {
 
 TEST_P(PrepareTest, GoesThereAndBackOnAnyMemory) {
   ForUpdates(16, [&](Random& random, const RandomUpdate& update) {
-    Cohort cohort(random, update.layout, 1);
+    RandomCohort cohort(random, update.layout, 1);
     RandomLiveMemory& live = *cohort.ranks.front();
     live.Fill(update.after.bytes());
     const std::vector<Buffer> there = live.Snapshot();
@@ -111,7 +77,7 @@ TEST_P(PrepareTest, GoesThereAndBackOnAnyMemory) {
 
 TEST_P(PrepareTest, SumsOfPartialRanksAddUpToTheRecords) {
   ForUpdates(16, [&](Random& random, const RandomUpdate& update) {
-    Cohort cohort(random, update.layout, Between(random, 2, 4));
+    RandomCohort cohort(random, update.layout, Between(random, 2, 4));
     cohort.Fill(update.after);
     std::vector<std::vector<Buffer>> there;
     for (const auto& rank : cohort.ranks) there.push_back(rank->Snapshot());
@@ -141,7 +107,7 @@ TEST_P(PrepareTest, SumsOfPartialRanksAddUpToTheRecords) {
 TEST_P(PrepareTest, RefusesAnotherBaseAndOtherEpochs) {
   ForUpdates(12, [&](Random& random, const RandomUpdate& update) {
     if (update.encoded->change_count() == 0) return;
-    Cohort cohort(random, update.layout, 1);
+    RandomCohort cohort(random, update.layout, 1);
     RandomLiveMemory& live = *cohort.ranks.front();
     live.Fill(update.after.bytes());  // as if the delta had been applied already: the second time must not pass
     const std::vector<Buffer> untouched = live.Snapshot();
@@ -171,7 +137,7 @@ TEST_P(PrepareTest, RefusesAnotherBaseAndOtherEpochs) {
 TEST_P(PrepareTest, LeavesLiveAloneWhenItFindsAnotherValue) {
   ForUpdates(12, [&](Random& random, const RandomUpdate& update) {
     if (update.encoded->change_count() == 0) return;
-    Cohort cohort(random, update.layout, 1);
+    RandomCohort cohort(random, update.layout, 1);
     RandomLiveMemory& live = *cohort.ranks.front();
     live.Fill(update.after.bytes());
     const std::vector<Buffer> there = live.Snapshot();
@@ -196,7 +162,7 @@ TEST_P(PrepareTest, LeavesLiveAloneWhenItFindsAnotherValue) {
 // With an undo log an interruption at any store leaves old and new values mixed; retry and undo must both mend that.
 TEST_P(PrepareTest, MendsAnyInterruptionFromTheUndoLog) {
   ForUpdates(12, [&](Random& random, const RandomUpdate& update) {
-    Cohort cohort(random, update.layout, 1);
+    RandomCohort cohort(random, update.layout, 1);
     RandomLiveMemory& live = *cohort.ranks.front();
     live.Fill(update.after.bytes());
     const std::vector<Buffer> there = live.Snapshot();

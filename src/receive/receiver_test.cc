@@ -12,6 +12,8 @@
 #include "receive/follower.h"
 #include "receive/store_cohort.h"
 #include "receive/testing/live_stream.h"
+#include "tensor/tensor_test_util.h"
+#include "transport/testing/forwarding_store.h"
 #include "transport/testing/memory_store.h"
 
 namespace xorbit {
@@ -170,6 +172,118 @@ TEST_F(ReceiverTest, StaysWithinItsStagingLimit) {
   ASSERT_NE(receiver, nullptr);
   EXPECT_EQ(receiver->Prepare(4).code(), Code::kRefused);
   EXPECT_EQ(receiver->state(), SyncState::kIdle);
+}
+
+LiveMapSpec SpecOf(const LiveMap& map) {
+  const auto copy = [](const auto& all) { return std::vector(all.begin(), all.end()); };
+  LiveMapSpec spec;
+  spec.epoch = map.epoch();
+  spec.regions = copy(map.regions());
+  spec.classes = copy(map.classes());
+  spec.pieces = copy(map.pieces());
+  spec.shadows = copy(map.shadows());
+  spec.derived = copy(map.derived());
+  return spec;
+}
+
+TEST_F(ReceiverTest, FollowsAnEngineThatMovedItsWeights) {
+  LiveStream made(random_, *backend_, store_, 3);
+  made.PublishAll();
+  WatchingEngine engine = MakeEngine(made);
+  const auto receiver = Attach(made, engine, *alone_, {});
+  ASSERT_NE(receiver, nullptr);
+  const auto move = [&] {
+    LiveMapSpec spec = SpecOf(engine.map());
+    ++spec.epoch;
+    engine.map() = LiveMap::Make(made.layout(), std::move(spec)).value();
+  };
+  ASSERT_TRUE(receiver->Prepare(1).ok());
+  move();
+  const Status applied = receiver->Apply();
+  ASSERT_TRUE(applied.ok()) << applied.message();
+  EXPECT_TRUE(engine.Holds(1));
+  ASSERT_TRUE(receiver->Prepare(2).ok());
+  engine.on_call = [&](const std::string& call) {
+    if (call == "pause") move();
+    return Status();
+  };
+  EXPECT_EQ(receiver->Apply().code(), Code::kRefused);  // too late to look for new places
+  EXPECT_EQ(receiver->state(), SyncState::kIdle);
+  EXPECT_TRUE(engine.Holds(1));
+  engine.on_call = nullptr;
+  ASSERT_TRUE(receiver->Sync(3).ok());
+  EXPECT_TRUE(engine.Holds(3));
+  EXPECT_EQ(engine.wrong_count(), 0);
+}
+
+// Without the digest of the whole state a chain is taken delta by delta, each checked by its tiles.
+TEST_F(ReceiverTest, TakesOneDeltaAtATimeWithoutAllGroups) {
+  const Layout layout = MakeLayout({Tensor("draft.weight", Dtype::kBF16, {40, 30}, 1), Tensor("policy.norm", Dtype::kF32, {90}),
+                                    Tensor("policy.weight", Dtype::kBF16, {70, 50})},
+                                   {"policy", "draft"});
+  for (uint64_t round = 0; round < 3; ++round) {
+    random_.seed(TestSeed() + round);
+    SCOPED_TRACE("XORBIT_TEST_SEED=" + std::to_string(TestSeed() + round));
+    MemoryStore store;
+    LiveStream made(random_, *backend_, store, 3, layout);
+    made.PublishAll();
+    LiveMapSpec spec = SpecOf(RandomRanks(random_, layout, 1).front());
+    const auto is_absent = [&](uint32_t tensor_index) { return layout.tensors()[tensor_index].group == 1; };
+    spec.absent_groups = {1};
+    std::erase_if(spec.pieces, [&](const Piece& piece) { return is_absent(piece.tensor_index); });
+    std::erase_if(spec.shadows, [&](const ShadowBinding& shadow) { return is_absent(shadow.piece.tensor_index); });
+    std::erase_if(spec.derived, [&](const DerivedBinding& derived) { return is_absent(derived.tensor_index); });
+    WatchingEngine engine(random_, made, LiveMap::Make(layout, std::move(spec)).value(), 0);
+    const auto receiver = Attach(made, engine, *alone_, {});
+    ASSERT_NE(receiver, nullptr);
+    ASSERT_TRUE(receiver->Prepare(3).ok());
+    EXPECT_EQ(receiver->report().to, 1);
+    receiver->Abort();
+    const Status status = receiver->Sync(3);
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_TRUE(engine.Holds(3));
+    EXPECT_TRUE(receiver->Verify().ok());
+    ASSERT_TRUE(receiver->Sync(0).ok());
+    EXPECT_EQ(engine.wrong_count(), 0);
+  }
+}
+
+// A collector takes the fold away between planning and fetching.
+class VanishingStore final : public ForwardingStore {
+ public:
+  explicit VanishingStore(ObjectStore& store) : ForwardingStore(store), base_(store) {}
+  Result<ObjectInfo> Stat(std::string_view key) override {
+    if (is_armed && key.find("/fold/owner") != std::string_view::npos) {
+      is_armed = false;
+      ++vanished_count;
+      const std::string folder(key.substr(0, key.rfind('/') + 1));
+      const std::vector<ObjectInfo> objects = base_.List(folder).value();
+      for (const ObjectInfo& object : objects) EXPECT_TRUE(base_.Remove(object.key).ok());
+    }
+    return ForwardingStore::Stat(key);
+  }
+  bool is_armed = false;
+  int vanished_count = 0;
+
+ private:
+  ObjectStore& base_;
+};
+
+TEST_F(ReceiverTest, PlansAgainWhatIsGone) {
+  VanishingStore store(store_);
+  LiveStream made(random_, *backend_, store, 4);
+  made.PublishAll();
+  made.PublishFold(0, 4);
+  WatchingEngine engine = MakeEngine(made);
+  const auto receiver = Attach(made, engine, *alone_, {});
+  ASSERT_NE(receiver, nullptr);
+  const auto route = made.stream().Route(0, 4);
+  ASSERT_TRUE(route.ok());
+  store.is_armed = true;
+  const Status status = receiver->Sync(4);
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_TRUE(engine.Holds(4));
+  EXPECT_EQ(store.vanished_count, route->size() == 1 ? 1 : 0);
 }
 
 // Ranks in threads. One of them fails at random in its engine; either all go or none.

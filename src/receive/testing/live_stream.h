@@ -20,7 +20,9 @@ namespace xorbit {
 class LiveStream {
  public:
   LiveStream(Random& random, const Backend& backend, ObjectStore& store, uint64_t version_count, uint64_t max_elements = 2'000)
-      : random_(random), backend_(backend), layout_(RandomLayout(random, 8, max_elements)) {
+      : LiveStream(random, backend, store, version_count, RandomLayout(random, 8, max_elements)) {}
+  LiveStream(Random& random, const Backend& backend, ObjectStore& store, uint64_t version_count, Layout layout)
+      : random_(random), backend_(backend), layout_(std::move(layout)) {
     states_.emplace_back(random, layout_);
     while (states_.size() < version_count + 1) {
       const uint64_t densities[] = {0, 5, 20, 100, 500};
@@ -137,6 +139,7 @@ class WatchingEngine final : public Engine {
     serves_ = false;
     live_.Fill(checkpoint.bytes());
   }
+  LiveMap& map() { return live_.map(); }
   const LiveMemory& memory() const { return memory_; }
   bool Holds(uint64_t version) const { return live_.Snapshot() == expected_[version]; }
   bool serves() const { return serves_; }

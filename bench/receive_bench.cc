@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <fstream>
 #include <thread>
 
@@ -39,7 +40,11 @@ double SecondsSince(Clock::rep start) {
 uint64_t PeakBytes() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
-    if (line.starts_with("VmHWM:")) return std::stoull(line.substr(6)) << 10;
+    if (!line.starts_with("VmHWM:")) continue;
+    uint64_t kib = 0;
+    const size_t digits = line.find_first_of("0123456789");
+    if (digits != std::string::npos) std::from_chars(line.data() + digits, line.data() + line.size(), kib);
+    return kib << 10;
   }
   return 0;
 }

@@ -125,17 +125,18 @@ Status Receiver::Verify() {
 
 // --- preparing ---
 
-// The whole way, or its first delta where a fold could not be proven: what is absent here has no digests to compare with.
+// The whole way, or its first delta where a fold could not be proven: what is absent here has no digest to compare with.
 Result<std::vector<Hop>> Receiver::PlanRoute(uint64_t target) {
   const Stage timed(&report_.timers, "route");
   XORBIT_ASSIGN_OR_RETURN(std::vector<Hop> route, stream_.Route(version_, target));
-  if (route.size() > 1 && LacksGroups()) route.resize(1);
+  if (LacksGroups() && TurnsBack(route)) route.resize(1);
   return route;
 }
 
 Status Receiver::FetchRoute(std::span<const Hop> route) {
   const Stage timed(&report_.timers, "fetch + fold");
-  XORBIT_ASSIGN_OR_RETURN(staged_, StageRoute(stream_, backend_, route, {options_.threads, options_.staging_limit_bytes}));
+  const StagingOptions options{options_.threads, cohort_.partial(), options_.staging_limit_bytes};
+  XORBIT_ASSIGN_OR_RETURN(staged_, StageRoute(stream_, backend_, live_, route, options));
   report_.object_count = staged_->object_count;
   report_.fetched_bytes += staged_->fetched_bytes;
   return {};
@@ -171,7 +172,7 @@ Status Receiver::OpenAndStage(uint64_t target) {
 Status Receiver::PreparePayloads() {
   const Stage timed(&report_.timers, "prepare");
   // A fold without digests rests on the whole state.
-  if (staged_->is_folded && Scan() != holding_) {
+  if (!staged_->is_proven && Scan() != holding_) {
     return Break(RefusedError("live weights are not " + VersionName(version_) + ": somebody else has written to them"));
   }
   PrepareOptions options;
@@ -202,9 +203,12 @@ Result<PreparedReceipt> Receiver::MakeReceipt() {
     receipt.shares.push_back({"the change", prepared_->report().change, *to - *from});
   }
   if (cohort_.partial()) {
-    XORBIT_ASSIGN_OR_RETURN(const std::vector<Share> records,
-                            RecordShares(backend_, *live_.map, staged_->payloads(), staged_->direction, prepared_->report()));
-    receipt.shares.insert(receipt.shares.end(), records.begin(), records.end());
+    RecordShares records = staged_->shares;
+    if (!staged_->is_folded) {
+      XORBIT_RETURN_IF_ERROR(
+          records.Add(backend_, *live_.map, staged_->payloads(), staged_->direction, prepared_->report().sums));
+    }
+    receipt.shares.insert(receipt.shares.end(), records.shares().begin(), records.shares().end());
   }
   return receipt;
 }

@@ -28,6 +28,8 @@ Status Receiver::Apply() {
     // What was staged stays; where it goes has to be found again.
     const Status again = [&]() -> Status {
       XORBIT_RETURN_IF_ERROR(FollowEpoch());
+      if (staged_->is_folded)
+        return RefusedError("the engine moved its weights after a chain was folded over them; prepare again");
       XORBIT_RETURN_IF_ERROR(PreparePayloads());
       XORBIT_ASSIGN_OR_RETURN(receipt_, MakeReceipt());
       return {};

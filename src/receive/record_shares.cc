@@ -12,18 +12,17 @@ void Weigh(uint64_t record, uint64_t sum, StateDigest* total) {
 
 }  // namespace
 
-Result<std::vector<Share>> RecordShares(const Backend& backend, const LiveMap& map, std::span<const PayloadView> payloads,
-                                        Direction direction, const PrepareReport& report) {
-  Share before{"records before", {}, {}};
-  Share after{"records after", {}, {}};
-  uint64_t record = 0;  // counted over all payloads
+Status RecordShares::Add(const Backend& backend, const LiveMap& map, std::span<const PayloadView> payloads, Direction direction,
+                         const std::vector<std::vector<RecordSums>>& sums) {
+  auto& [before, after] = shares_;
   for (size_t p = 0; p < payloads.size(); ++p) {
     size_t in_payload = 0;
     for (const PayloadSegment& segment : payloads[p].segments) {
       XORBIT_ASSIGN_OR_RETURN(const auto decoder, backend.Open(payloads[p], segment));
       const bool compared = payloads[p].has_digests() && !map.is_absent(segment.map.group());
-      for (uint64_t i = 0; i < decoder->record_count(); ++i, ++record) {
-        const RecordSums& mine = report.sums[p][in_payload++];
+      for (uint64_t i = 0; i < decoder->record_count(); ++i) {
+        const uint64_t record = record_count_++;
+        const RecordSums& mine = sums[p][in_payload++];
         if (!compared) continue;
         const RecordInfo& info = decoder->info(i);
         RecordSums whole{info.before, info.after};
@@ -35,7 +34,7 @@ Result<std::vector<Share>> RecordShares(const Backend& backend, const LiveMap& m
       }
     }
   }
-  return std::vector<Share>{before, after};
+  return {};
 }
 
 }  // namespace xorbit

@@ -6,6 +6,7 @@
 // shows, for an odd factor loses nothing.
 #pragma once
 
+#include <array>
 #include <span>
 #include <vector>
 
@@ -14,9 +15,18 @@
 
 namespace xorbit {
 
-// The shares "records before" and "records after" of one rank. Segments of groups that the map lacks, and payloads without
-// digests, are left out of both sides. `report` is of these payloads, prepared as `partial`.
-Result<std::vector<Share>> RecordShares(const Backend& backend, const LiveMap& map, std::span<const PayloadView> payloads,
-                                        Direction direction, const PrepareReport& report);
+// The shares "records before" and "records after" of one rank, over one delta or the deltas of a chain.
+class RecordShares {
+ public:
+  // Adds a delta. Segments of groups that the map lacks, and payloads without digests, are left out of both sides. `sums` are
+  // this rank's, per payload and record, in the direction taken.
+  Status Add(const Backend& backend, const LiveMap& map, std::span<const PayloadView> payloads, Direction direction,
+             const std::vector<std::vector<RecordSums>>& sums);
+  const std::array<Share, 2>& shares() const { return shares_; }
+
+ private:
+  std::array<Share, 2> shares_{Share{"records before", {}, {}}, Share{"records after", {}, {}}};
+  uint64_t record_count_ = 0;
+};
 
 }  // namespace xorbit

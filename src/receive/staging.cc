@@ -1,8 +1,10 @@
 #include "receive/staging.h"
 
+#include <algorithm>
 #include <string>
 
 #include "backend/decoded_chain.h"
+#include "backend/fold_chain.h"
 #include "store/fetch.h"
 
 namespace xorbit {
@@ -13,8 +15,27 @@ Status OverLimit(uint64_t limit_bytes) {
                       " bytes that may be staged; raise the limit, or follow more closely");
 }
 
-// One payload for each of the first delta's owners: its segments, with everything that the chain changes in them.
-Status Fold(const Layout& layout, const Backend& backend, const StagingOptions& options, StagedUpdate* staged) {
+// One way: over live memory, every record proven.
+Status FoldOverLive(const Layout& layout, const Backend& backend, const LiveMemory& live, bool backward,
+                    const StagingOptions& options, StagedUpdate* staged) {
+  FoldOptions fold;
+  fold.threads = options.threads;
+  fold.direction = backward ? Direction::kInverse : Direction::kForward;
+  fold.partial = options.partial;
+  if (backward) std::reverse(staged->deltas.begin(), staged->deltas.end());
+  std::vector<FoldStep> chain;
+  for (const Delta& delta : staged->deltas) chain.push_back({delta.folder.string(), delta.payloads});
+  XORBIT_ASSIGN_OR_RETURN(FoldedUpdate folded, FoldChain(backend, layout, chain, live, fold));
+  for (size_t i = 0; options.partial && i < chain.size(); ++i) {
+    XORBIT_RETURN_IF_ERROR(staged->shares.Add(backend, *live.map, chain[i].payloads, fold.direction, folded.sums[i]));
+  }
+  staged->fold_files = std::move(folded.files);
+  staged->fold = std::move(folded.payloads);
+  return {};
+}
+
+// Any way, without values: a mask is its own inverse.
+Status FoldMasks(const Layout& layout, const Backend& backend, const StagingOptions& options, StagedUpdate* staged) {
   XORBIT_ASSIGN_OR_RETURN(const DecodedChain decoded, DecodedChain::Open(backend, staged->deltas));
   const CodecId codec = CodecId::kSparse;
   EncodeOptions encode;
@@ -30,8 +51,6 @@ Status Fold(const Layout& layout, const Backend& backend, const StagingOptions& 
     }
     XORBIT_ASSIGN_OR_RETURN(const Payload payload, WritePayload(layout, {codec, owner.info.owner_index, owner.info.owner_count},
                                                                 maps, std::move(segments), options.threads));
-    if (payload.byte_count > options.limit_bytes - staged->held_bytes) return OverLimit(options.limit_bytes);
-    staged->held_bytes += payload.byte_count;
     Buffer& bytes = staged->fold_files.emplace_back();
     bytes.reserve(payload.byte_count);
     AppendBytes(bytes, payload.head);
@@ -41,16 +60,31 @@ Status Fold(const Layout& layout, const Backend& backend, const StagingOptions& 
     XORBIT_ASSIGN_OR_RETURN(PayloadView view, ParsePayload(layout, bytes));
     staged->fold.push_back(std::move(view));
   }
-  for (const Delta& delta : staged->deltas) staged->held_bytes -= delta.total_file_bytes;
+  staged->is_proven = false;
+  return {};
+}
+
+Status Fold(const Layout& layout, const Backend& backend, const LiveMemory& live, std::span<const Hop> route,
+            const StagingOptions& options, StagedUpdate* staged) {
+  XORBIT_RETURN_IF_ERROR(TurnsBack(route) ? FoldMasks(layout, backend, options, staged)
+                                          : FoldOverLive(layout, backend, live, route.front().backward, options, staged));
+  uint64_t fold_bytes = 0;
+  for (const Buffer& file : staged->fold_files) fold_bytes += file.size();
+  if (fold_bytes > options.limit_bytes - staged->held_bytes) return OverLimit(options.limit_bytes);
   staged->deltas.clear();
+  staged->held_bytes = fold_bytes;
   staged->is_folded = true;
   return {};
 }
 
 }  // namespace
 
-Result<std::unique_ptr<StagedUpdate>> StageRoute(Stream& stream, const Backend& backend, std::span<const Hop> route,
-                                                 const StagingOptions& options) {
+bool TurnsBack(std::span<const Hop> route) {
+  return std::ranges::any_of(route, [&](const Hop& hop) { return hop.backward != route.front().backward; });
+}
+
+Result<std::unique_ptr<StagedUpdate>> StageRoute(Stream& stream, const Backend& backend, const LiveMemory& live,
+                                                 std::span<const Hop> route, const StagingOptions& options) {
   auto staged = std::make_unique<StagedUpdate>();
   staged->from = route.front().backward ? route.front().edge.to : route.front().edge.from;
   staged->to = route.back().backward ? route.back().edge.from : route.back().edge.to;
@@ -64,8 +98,7 @@ Result<std::unique_ptr<StagedUpdate>> StageRoute(Stream& stream, const Backend& 
   }
   staged->fetched_bytes = staged->held_bytes;
   if (route.size() > 1) {
-    // A mask is its own inverse: a chain that goes forth and back folds like any other.
-    XORBIT_RETURN_IF_ERROR(Fold(stream.layout(), backend, options, staged.get()));
+    XORBIT_RETURN_IF_ERROR(Fold(stream.layout(), backend, live, route, options, staged.get()));
     return staged;
   }
   staged->direction = route.front().backward ? Direction::kInverse : Direction::kForward;

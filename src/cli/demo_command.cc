@@ -8,6 +8,7 @@
 #include "base/stopwatch.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/demo_fleet.h"
 #include "cli/demo_model.h"
 #include "interchange/miles_index.h"
 #include "journey/update_report.h"
@@ -73,6 +74,7 @@ struct Demo {
   std::vector<StepRow> rows;
   StepRow folded;
   std::vector<std::string> proofs;
+  FleetReport fleet;
 
   fs::path copy_a() const { return folder / "one-by-one"; }
   fs::path copy_b() const { return folder / "folded"; }
@@ -207,8 +209,12 @@ Answer Report(const Demo& demo, uint64_t model_bytes, double total_s) {
   add(fmt::format("0 -> {}", demo.rows.size()), demo.folded);
   answer.text += "(the last row is the fold of the others; its diff time is the folding)\n\n";
   for (const std::string& proof : demo.proofs) answer.text += "ok  " + proof + "\n";
+  answer.text += "\n" + demo.fleet.text;
+  for (const std::string& proof : demo.fleet.proofs) answer.text += "ok  " + proof + "\n";
   answer.text += fmt::format("\n{} in all\n", HumanSeconds(total_s));
-  answer.fields = {{"model_bytes", model_bytes}, {"rows", rows}, {"proofs", demo.proofs}, {"total_s", total_s}};
+  answer.fields = {
+      {"model_bytes", model_bytes},        {"rows", rows},      {"proofs", demo.proofs}, {"fleet", demo.fleet.rows},
+      {"fleet_proofs", demo.fleet.proofs}, {"total_s", total_s}};
   return answer;
 }
 
@@ -234,6 +240,7 @@ Result<Answer> RunDemo(Session& session, const DemoOptions& options) {
   XORBIT_RETURN_IF_ERROR(RefuseBadInput(&demo));
   XORBIT_RETURN_IF_ERROR(ProveEqual(&demo, "step by step, in place", demo.copy_a()));
   XORBIT_RETURN_IF_ERROR(ProveEqual(&demo, "as one folded delta", demo.copy_b()));
+  XORBIT_ASSIGN_OR_RETURN(demo.fleet, RunFleet(*demo.runtime, demo.folder / "store", demo.checkpoints));
   XORBIT_ASSIGN_OR_RETURN(const Checkpoint last, Checkpoint::Open(demo.checkpoints.back()));
   return Report(demo, last.layout().total_bytes(), watch.seconds());
 }

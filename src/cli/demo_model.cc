@@ -1,5 +1,6 @@
 #include "cli/demo_model.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <string>
@@ -14,10 +15,12 @@ namespace xorbit {
 namespace {
 
 constexpr uint64_t kHidden = 1024;
-constexpr uint64_t kIntermediate = 3072;
+constexpr uint64_t kExperts = 4;         // of each layer
+constexpr uint64_t kIntermediate = 768;  // of each expert
 constexpr uint64_t kKeyValue = 256;
 constexpr uint64_t kVocabulary = 4096;
-constexpr uint64_t kLayerElements = 2 * kHidden * kHidden + 2 * kKeyValue * kHidden + 3 * kIntermediate * kHidden + 2 * kHidden;
+constexpr uint64_t kLayerElements =
+    2 * kHidden * kHidden + 2 * kKeyValue * kHidden + 3 * kExperts * kIntermediate * kHidden + 2 * kHidden;
 
 struct Tensor {
   std::string name;
@@ -39,9 +42,12 @@ std::vector<Tensor> ModelTensors(uint64_t total_bytes) {
     tensors.push_back({prefix + "self_attn.v_proj.weight", {kKeyValue, kHidden}, kDeviation});
     tensors.push_back({prefix + "self_attn.o_proj.weight", {kHidden, kHidden}, kDeviation});
     tensors.push_back({prefix + "post_attention_layernorm.weight", {kHidden}, 0});
-    tensors.push_back({prefix + "mlp.gate_proj.weight", {kIntermediate, kHidden}, kDeviation});
-    tensors.push_back({prefix + "mlp.up_proj.weight", {kIntermediate, kHidden}, kDeviation});
-    tensors.push_back({prefix + "mlp.down_proj.weight", {kHidden, kIntermediate}, kDeviation});
+    for (uint64_t expert = 0; expert < kExperts; ++expert) {
+      const std::string expert_prefix = prefix + "mlp.experts." + std::to_string(expert) + ".";
+      tensors.push_back({expert_prefix + "gate_proj.weight", {kIntermediate, kHidden}, kDeviation});
+      tensors.push_back({expert_prefix + "up_proj.weight", {kIntermediate, kHidden}, kDeviation});
+      tensors.push_back({expert_prefix + "down_proj.weight", {kHidden, kIntermediate}, kDeviation});
+    }
   }
   tensors.push_back({"model.norm.weight", {kHidden}, 0});
   tensors.push_back({"lm_head.weight", {kVocabulary, kHidden}, kDeviation});
@@ -99,7 +105,8 @@ class TrainedTensor {
 };
 
 std::string ConfigJson(uint64_t layer_count) {
-  return "{\n  \"model_type\": \"qwen3\",\n  \"hidden_size\": 1024,\n  \"intermediate_size\": 3072,\n  "
+  return "{\n  \"model_type\": \"qwen3_moe\",\n  \"hidden_size\": 1024,\n  \"moe_intermediate_size\": 768,\n  \"num_experts\": "
+         "4,\n  "
          "\"num_hidden_layers\": " +
          std::to_string(layer_count) + ",\n  \"vocab_size\": 4096,\n  \"torch_dtype\": \"bfloat16\"\n}\n";
 }
@@ -137,7 +144,8 @@ Result<std::vector<fs::path>> WriteDemoRun(FileOps& ops, const fs::path& root, c
     XORBIT_ASSIGN_OR_RETURN(const uint64_t byte_count, ByteCountOf(Dtype::kBF16, tensor.shape));
     offsets.push_back(offsets.back() + byte_count);
   }
-  const uint64_t layer_count = (tensors.size() - 3) / 9;
+  const auto layer_count =
+      static_cast<uint64_t>(std::ranges::count_if(tensors, [](const Tensor& t) { return t.name.ends_with(".q_proj.weight"); }));
   XORBIT_ASSIGN_OR_RETURN(const std::vector<StepFile> files,
                           CreateStepFiles(ops, root, options.step_count, header, layer_count));
   if (progress != nullptr) progress->Begin("train", offsets.back());

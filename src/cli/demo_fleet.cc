@@ -1,0 +1,300 @@
+#include "cli/demo_fleet.h"
+
+#include <fmt/core.h>
+
+#include <charconv>
+
+#include "base/parallel.h"
+#include "base/staged_folder.h"
+#include "base/stopwatch.h"
+#include "journey/host_sampler.h"
+#include "publish/decide.h"
+#include "publish/fold_publisher.h"
+#include "publish/rank_publisher.h"
+#include "publish/shards.h"
+#include "receive/store_cohort.h"
+#include "tensor/engine_layouts.h"
+#include "tensor/fingerprint.h"
+#include "tensor/name_pattern.h"
+#include "transport/folder_store.h"
+
+namespace xorbit {
+namespace {
+
+constexpr uint32_t kTrainerRanks = 4;
+
+// What an engine does to a checkpoint of the common names: fuses q, k and v, stacks the experts, cuts over tensor-parallel
+// ranks.
+EngineLayout EngineOf(const Layout& layout) {
+  EngineLayout engine;
+  const auto rows = [](std::string pattern, std::string target, uint32_t slot, uint32_t expert_capture) {
+    EngineRule rule{.pattern = std::move(pattern), .target = std::move(target), .slice = Slice::kRows, .slot = slot};
+    rule.expert_capture = expert_capture;
+    return rule;
+  };
+  const std::string attention = "model.layers.*.self_attn.";
+  const std::string qkv = "model.layers.$1.self_attn.qkv_proj.weight";
+  const std::string expert = "model.layers.*.mlp.experts.*.";
+  const std::string w13 = "model.layers.$1.mlp.experts.w13_weight";
+  const std::string w2 = "model.layers.$1.mlp.experts.w2_weight";
+  engine.rules = {
+      EngineRule{.pattern = "**"},
+      rows(attention + "q_proj.weight", qkv, 0, 0),
+      rows(attention + "k_proj.weight", qkv, 1, 0),
+      rows(attention + "v_proj.weight", qkv, 2, 0),
+      rows(expert + "gate_proj.weight", w13, 0, 2),
+      rows(expert + "up_proj.weight", w13, 1, 2),
+      EngineRule{.pattern = "**.o_proj.weight", .slice = Slice::kColumns},
+      EngineRule{.pattern = expert + "down_proj.weight", .target = w2, .slice = Slice::kColumns, .expert_capture = 2},
+      rows("model.embed_tokens.weight", "model.embed_tokens.weight", 0, 0)};
+  for (const TensorSpec& tensor : layout.tensors()) {
+    const auto captures = MatchName("model.layers.*.mlp.experts.*.**", tensor.name);
+    uint32_t number = 0;
+    if (!captures || std::from_chars((*captures)[1].begin(), (*captures)[1].end(), number).ec != std::errc()) continue;
+    engine.expert_count = std::max(engine.expert_count, number + 1);
+  }
+  return engine;
+}
+
+// The live map of one rank; the canonical one where this model's tensors have other names or cannot be cut so.
+LiveMap MapOf(const Layout& layout, uint32_t rank, uint32_t rank_count) {
+  auto spec = PlanEngine(layout, EngineOf(layout), {.rank = rank, .world_size = rank_count, .tp_size = rank_count});
+  if (!spec.ok())
+    spec = PlanEngine(layout, {.rules = {{.pattern = "**"}}}, {.rank = rank, .world_size = rank_count, .tp_size = rank_count});
+  auto map = spec.ok() ? LiveMap::Make(layout, std::move(spec).value()) : Result<LiveMap>(spec.status());
+  return map.ok() ? std::move(map).value() : CanonicalMap(layout);
+}
+
+// Matrices cut over the ranks as FSDP does it; what is not a matrix is held by all of them.
+Result<std::vector<std::vector<Part>>> DeclareShards(const Layout& layout) {
+  std::vector<std::vector<Part>> declared(kTrainerRanks);
+  for (uint32_t i = 0; i < layout.tensors().size(); ++i) {
+    const TensorSpec& tensor = layout.tensors()[i];
+    if (tensor.byte_count == 0) continue;
+    for (uint32_t rank = 0; rank < kTrainerRanks; ++rank) {
+      if (tensor.shape.size() < 2) {
+        declared[rank].push_back(WholeTensor(layout, i));
+        continue;
+      }
+      XORBIT_ASSIGN_OR_RETURN(const auto part, FlatShard(layout, i, {rank, kTrainerRanks}));
+      if (part) declared[rank].push_back(*part);
+    }
+  }
+  return declared;
+}
+
+// A rank's memory at one checkpoint: its own parts and nothing else.
+std::vector<ConstBytes> HeldBytes(const Layout& layout, const std::vector<Part>& parts, TensorBytes tensors) {
+  std::vector<ConstBytes> held;
+  for (const Part& part : parts) {
+    const uint64_t unit_bytes = UnitBytesOf(layout.tensors()[part.tensor_index].dtype);
+    held.push_back(tensors[part.tensor_index].subspan(part.origin * unit_bytes, part.element_count() * unit_bytes));
+  }
+  return held;
+}
+
+// Runs body(rank) for all ranks at once, each on a thread of its own: they wait for each other.
+Status RunRanks(uint32_t rank_count, const std::function<Status(uint32_t rank)>& body) {
+  return ParallelFor(static_cast<int>(rank_count), rank_count,
+                     [&](uint64_t rank) { return body(static_cast<uint32_t>(rank)); });
+}
+
+// Everything that is alive during the demo.
+class Fleet {
+ public:
+  Fleet(const Runtime& runtime, const std::vector<fs::path>& checkpoints) : runtime_(runtime), paths_(checkpoints) {}
+
+  Status Begin(const fs::path& store_folder) {
+    for (const fs::path& path : paths_) {
+      XORBIT_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::Open(path));
+      checkpoints_.push_back(std::move(checkpoint));
+    }
+    const Layout& layout = checkpoints_.front().layout();
+    XORBIT_ASSIGN_OR_RETURN(store_, OpenFolderStore(*runtime_.file_ops, store_folder));
+    XORBIT_RETURN_IF_ERROR(OpenMeetingPlace(store_folder));
+    const std::vector<ConstBytes> base = BytesOf(0);
+    StreamInfo info;
+    info.stream_id = "demo";
+    info.base_fingerprint = BaseFingerprint(layout, base, runtime_.threads);
+    info.base = runtime_.backend->Scan(layout, base, ScanScope::kAll, runtime_.threads);
+    info.layout_digest = layout.digest();
+    XORBIT_ASSIGN_OR_RETURN(Stream stream, Stream::Create(*store_, info, layout));
+    stream_ = std::make_unique<Stream>(std::move(stream));
+    XORBIT_ASSIGN_OR_RETURN(declared_, DeclareShards(layout));
+    XORBIT_ASSIGN_OR_RETURN(std::vector<RankPlan> plans, PlanOwnership(layout, declared_));
+    for (RankPlan& plan : plans) {
+      trainers_.push_back(RankPublisher::Make(*stream_, *runtime_.backend, std::move(plan), base, PublishOptions{}));
+    }
+    XORBIT_RETURN_IF_ERROR(StartAlone());
+    return StartPair();
+  }
+
+  // All trainer ranks publish checkpoint `version`. Returns the payload bytes.
+  Result<uint64_t> Publish(uint64_t version) {
+    const PublicationPlace place = {version - 1, version, fmt::format("step-{}", version)};
+    const std::vector<ConstBytes> tensors = BytesOf(version);
+    XORBIT_RETURN_IF_ERROR(RunRanks(kTrainerRanks, [&](uint32_t rank) -> Status {
+      XORBIT_RETURN_IF_ERROR(trainers_[rank].Contribute(place, HeldBytes(stream_->layout(), declared_[rank], tensors)));
+      XORBIT_ASSIGN_OR_RETURN(const VersionRecord decided, SealAndDecide(*stream_, place, {}));
+      return trainers_[rank].Settle(decided).status();
+    }));
+    XORBIT_ASSIGN_OR_RETURN(const Edge edge, stream_->StepEdge(version));
+    return edge.byte_count;
+  }
+  Status Fold() {
+    const std::vector<uint64_t> marks = {0};
+    return PublishFolds(*stream_, trainers_, marks, {}).status();
+  }
+
+  Status StartAlone() { return Start(CanonicalMap(stream_->layout()), *alone_member_, 0, &alone_); }
+  Status StartLate() { return Start(MapOf(stream_->layout(), 0, 1), *late_member_, 0, &late_); }
+  void KillAlone() { alone_.reset(); }
+  Status StartPair() {
+    return RunRanks(2, [&](uint32_t rank) -> Status {
+      CohortOptions options;
+      options.rank = rank;
+      options.rank_count = 2;
+      XORBIT_ASSIGN_OR_RETURN(pair_members_[rank], MakeStoreCohort(*meeting_place_, options));
+      return Start(MapOf(stream_->layout(), rank, 2), *pair_members_[rank], 0, &pair_[rank]);
+    });
+  }
+
+  Status SyncAlone(uint64_t version) { return alone_->receiver().Sync(version); }
+  Status SyncLate(uint64_t version) { return late_->receiver().Sync(version); }
+  Status SyncPair(uint64_t version) {
+    return RunRanks(2, [&](uint32_t rank) { return pair_[rank]->receiver().Sync(version); });
+  }
+
+  const SyncReport& alone_report() const { return alone_->receiver().report(); }
+  const SyncReport* late_report() const { return late_ == nullptr ? nullptr : &late_->receiver().report(); }
+  // Of the rank that stood longest.
+  double pair_pause_seconds() const {
+    return std::max(pair_[0]->receiver().report().pause_seconds, pair_[1]->receiver().report().pause_seconds);
+  }
+
+  Status ProveAlone(uint64_t version) { return Prove("the sampler that went back", *alone_, version); }
+  Status ProveLate(uint64_t version) { return Prove("the sampler that came late", *late_, version); }
+  Status ProvePair(uint64_t version) {
+    XORBIT_RETURN_IF_ERROR(Prove("tensor-parallel rank 0", *pair_[0], version));
+    return Prove("tensor-parallel rank 1", *pair_[1], version);
+  }
+  StateDigest StateOf(uint64_t version) {
+    return runtime_.backend->Scan(stream_->layout(), BytesOf(version), ScanScope::kAll, runtime_.threads);
+  }
+
+ private:
+  // Where the ranks of the pair meet: in memory, for the engine stands still while they write.
+  Status OpenMeetingPlace(const fs::path& otherwise) {
+    std::error_code ignored;
+    const fs::path parent = fs::is_directory("/dev/shm", ignored) ? fs::path("/dev/shm") : otherwise.parent_path();
+    XORBIT_ASSIGN_OR_RETURN(StagedFolder folder, StagedFolder::Make(*runtime_.file_ops, parent / "xorbit-demo-pair"));
+    meeting_folder_.emplace(std::move(folder));
+    XORBIT_ASSIGN_OR_RETURN(meeting_place_, OpenFolderStore(*runtime_.file_ops, meeting_folder_->path()));
+    return {};
+  }
+
+  std::vector<ConstBytes> BytesOf(uint64_t version) const { return checkpoints_[version].all_tensor_bytes(); }
+
+  Status Start(LiveMap map, CohortMember& member, uint64_t version, std::unique_ptr<HostSampler>* sampler) {
+    ReceiverOptions options;
+    options.threads = runtime_.threads;
+    XORBIT_ASSIGN_OR_RETURN(
+        *sampler, HostSampler::Start(*stream_, *runtime_.backend, std::move(map), BytesOf(version), version, member, options));
+    return {};
+  }
+
+  Status Prove(std::string_view who, const HostSampler& sampler, uint64_t version) const {
+    if (sampler.Holds(BytesOf(version))) return {};
+    return CorruptError(fmt::format("{} does not hold version {}", who, version));
+  }
+
+  const Runtime& runtime_;
+  std::vector<fs::path> paths_;
+  std::vector<Checkpoint> checkpoints_;
+  std::unique_ptr<ObjectStore> store_;
+  std::optional<StagedFolder> meeting_folder_;  // removed at the end
+  std::unique_ptr<ObjectStore> meeting_place_;
+  std::unique_ptr<Stream> stream_;
+  std::vector<std::vector<Part>> declared_;
+  std::vector<RankPublisher> trainers_;
+  std::unique_ptr<CohortMember> alone_member_ = AloneMember();
+  std::unique_ptr<CohortMember> late_member_ = AloneMember();
+  std::unique_ptr<CohortMember> pair_members_[2];
+  std::unique_ptr<HostSampler> alone_;
+  std::unique_ptr<HostSampler> late_;
+  std::unique_ptr<HostSampler> pair_[2];
+};
+
+// One version's way through the fleet.
+struct FleetRow {
+  uint64_t version = 0;
+  uint64_t byte_count = 0;
+  double publish_s = 0;
+  std::string alone;
+  double pair_pause_s = 0;
+  std::string late;
+};
+
+std::string PauseText(const SyncReport& report) {
+  return fmt::format("{} -> {} {:>8}", report.from, report.to, HumanSeconds(report.pause_seconds));
+}
+
+void AddRow(const FleetRow& row, FleetReport* report) {
+  report->text +=
+      fmt::format("{:>7} {:>9} {:>9}   {:<18} {:>10}   {}\n", row.version, HumanBytes(static_cast<double>(row.byte_count)),
+                  HumanSeconds(row.publish_s), row.alone, HumanSeconds(row.pair_pause_s), row.late);
+  report->rows.push_back(
+      {{"version", row.version}, {"bytes", row.byte_count}, {"publish_s", row.publish_s}, {"pair_pause_s", row.pair_pause_s}});
+}
+
+}  // namespace
+
+Result<FleetReport> RunFleet(const Runtime& runtime, const fs::path& store, const std::vector<fs::path>& checkpoints) {
+  const uint64_t newest = checkpoints.size() - 1;
+  const uint64_t killed_at = std::max<uint64_t>(1, newest / 2);
+  const uint64_t late_at = std::max<uint64_t>(1, newest - 1);
+  Fleet fleet(runtime, checkpoints);
+  XORBIT_RETURN_IF_ERROR(fleet.Begin(store));
+  FleetReport report;
+  report.text = fmt::format(
+      "the same updates as a stream: {} trainer ranks with shards; pauses of a sampler with the checkpoint's own layout, of "
+      "two "
+      "tensor-parallel ranks that change together, and of one with fused projections and stacked experts that comes late\n\n"
+      "{:>7} {:>9} {:>9}   {:<18} {:>10}   {}\n",
+      kTrainerRanks, "version", "bytes", "publish", "alone", "pair", "late");
+  for (uint64_t version = 1; version <= newest; ++version) {
+    FleetRow row;
+    row.version = version;
+    const Stopwatch watch;
+    XORBIT_ASSIGN_OR_RETURN(row.byte_count, fleet.Publish(version));
+    row.publish_s = watch.seconds();
+    XORBIT_RETURN_IF_ERROR(fleet.Fold());
+    if (version == killed_at) {
+      fleet.KillAlone();
+      XORBIT_RETURN_IF_ERROR(fleet.StartAlone());  // from the base checkpoint, as a new process would
+    }
+    XORBIT_RETURN_IF_ERROR(fleet.SyncAlone(version));
+    row.alone = PauseText(fleet.alone_report()) + (version == killed_at ? " killed" : "");
+    XORBIT_RETURN_IF_ERROR(fleet.SyncPair(version));
+    row.pair_pause_s = fleet.pair_pause_seconds();
+    if (version >= late_at) {
+      if (version == late_at) XORBIT_RETURN_IF_ERROR(fleet.StartLate());
+      XORBIT_RETURN_IF_ERROR(fleet.SyncLate(version));
+      row.late = PauseText(*fleet.late_report());
+    }
+    AddRow(row, &report);
+  }
+  XORBIT_RETURN_IF_ERROR(fleet.SyncAlone(killed_at));
+  report.text += fmt::format("{:>27}   {:<18}\n\n", "", PauseText(fleet.alone_report()));
+  XORBIT_RETURN_IF_ERROR(fleet.ProveAlone(killed_at));
+  XORBIT_RETURN_IF_ERROR(fleet.ProvePair(newest));
+  XORBIT_RETURN_IF_ERROR(fleet.ProveLate(newest));
+  report.proofs.push_back(fmt::format("both tensor-parallel ranks and the late sampler hold version {} bit for bit, state {}",
+                                      newest, ToText(fleet.StateOf(newest))));
+  report.proofs.push_back(
+      fmt::format("the sampler that was killed, came back and went back holds version {} bit for bit, state {}", killed_at,
+                  ToText(fleet.StateOf(killed_at))));
+  return report;
+}
+
+}  // namespace xorbit

@@ -100,6 +100,37 @@ TEST(DecodedSourceTest, PoursAnyChainIntoAnySegmentation) {
   }
 }
 
+// An encoder reads a source twice when its changes do not fit its memory: records must not be tallied twice.
+TEST(DecodedSourceTest, TalliesEachRecordOnceHoweverOftenItIsRead) {
+  Random random(7);
+  const Layout layout = OneTensorLayout(2, 200'000);
+  RandomTensors before(random, layout);
+  RandomTensors after = before;
+  after.Mutate(random, layout, 100);
+  const EncodedDelta delta = EncodeWithOracle(random, layout, before.bytes(), after.bytes());
+  std::vector<DecodedInput> inputs;
+  std::vector<uint64_t> record_counts;
+  for (size_t i = 0; i < delta.maps.size(); ++i) {
+    inputs.push_back({&delta.maps[i], delta.decoders[i].get(), i});
+    record_counts.push_back(delta.decoders[i]->record_count());
+  }
+  const LiveMap map = CanonicalMap(layout);
+  const std::vector<uint64_t> keys = TensorKeysOf(layout);
+  const std::vector<MutableBytes> live = before.mutable_bytes();
+  RecordTally tally(record_counts);
+  const SegmentMap target = OneTensorMap(2, 200'000);
+  const DecodedSource source(target, inputs, LiveValues{{&map, live, {}}, keys, &tally});
+  const std::vector<ElementChange> wanted = OracleDiff(target, before.bytes(), after.bytes());
+  EXPECT_EQ(Drain(source, 2), wanted);
+  EXPECT_EQ(Drain(source, 1), wanted);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    for (uint64_t r = 0; r < record_counts[i]; ++r) {
+      EXPECT_EQ(tally.Get(i, r).before, delta.decoders[i]->info(r).before);
+      EXPECT_EQ(tally.Get(i, r).after, delta.decoders[i]->info(r).after);
+    }
+  }
+}
+
 // A decoder that finds its only record damaged.
 class DamagedDecoder final : public SegmentDecoder {
  public:

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "tensor/live_bits.h"
 #include "base/unit.h"
+#include "tensor/live_bits.h"
 #include "tensor/live_cast.h"
 
 namespace xorbit {

@@ -55,10 +55,37 @@ std::vector<SegmentMap> PlaceTensors(BigModel* model) {
   return maps;
 }
 
+// One piece a tensor; tensors of one size and unit share their class.
+Result<LiveMap> MapOf(const BigModel& model) {
+  LiveMapSpec spec;
+  spec.regions.push_back({"weights", model.byte_count});
+  std::map<std::pair<uint32_t, uint64_t>, uint32_t> classes;
+  for (uint32_t i = 0; i < model.places.size(); ++i) {
+    const TensorSpec& tensor = model.layout.tensors()[i];
+    const uint32_t unit_bytes = UnitBytesOf(tensor.dtype);
+    const auto [found, is_new] =
+        classes.try_emplace({unit_bytes, tensor.unit_count()}, static_cast<uint32_t>(spec.classes.size()));
+    if (is_new) {
+      PieceClass whole;
+      whole.granule_bits = 8 * unit_bytes;
+      whole.digit_count = 1;
+      whole.digits[0] = {tensor.unit_count(), 1, 1};
+      spec.classes.push_back(whole);
+    }
+    Piece piece;
+    piece.tensor_index = i;
+    piece.class_index = found->second;
+    piece.live_origin = model.places[i] / unit_bytes;
+    spec.pieces.push_back(piece);
+  }
+  return LiveMap::Make(model.layout, std::move(spec));
+}
+
 double EntropyBits(double p) { return p <= 0 || p >= 1 ? 0 : -(p * std::log2(p) + (1 - p) * std::log2(1 - p)); }
 
 Status EncodeModel(BigModel* model) {
   const std::vector<SegmentMap> maps = PlaceTensors(model);
+  XORBIT_ASSIGN_OR_RETURN(model->map, MapOf(*model));
   const auto backend = MakeCpuBackend();
   EncodeOptions options;
   options.threads = DefaultThreadCount();

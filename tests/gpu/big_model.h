@@ -16,6 +16,7 @@ struct BigModel {
   uint64_t byte_count = 0;
   std::vector<uint64_t> first_bytes;  // of each tensor, in the formula
   std::vector<uint64_t> places;       // of each tensor, in live memory
+  LiveMap map;                        // the same, as pieces of one region
   Buffer payload_bytes;
   std::vector<PayloadView> payloads;  // one
   double entropy_bytes = 0;           // of positions and values, were they independent

@@ -40,19 +40,21 @@ class LiveModel {
     for (size_t i = 0; i < model.places.size(); ++i) {
       const uint64_t byte_count = model.layout.tensors()[i].byte_count;
       const uint64_t begin = base + model.places[i];
-      live.regions_.push_back({begin, begin + byte_count});
+      live.tensors_.push_back({begin, begin + byte_count});
       for (uint64_t at = 0; at < byte_count; at += kMostBytes) {
         pieces.push_back({begin + at, std::min(kMostBytes, byte_count - at), model.first_bytes[i] + at});
       }
     }
     live.piece_count_ = pieces.size();
+    live.region_ = {base, base + model.byte_count};
     XORBIT_ASSIGN_OR_RETURN(live.pieces_, UploadAll(pieces));
     XORBIT_RETURN_IF_ERROR(
         cuda::testing::LaunchFill(live.pieces_dev(), live.piece_count_, model.formula, false, report->stream()));
     return live;
   }
 
-  std::span<const RegionBounds> regions() const { return regions_; }
+  std::span<const RegionBounds> regions() const { return {&region_, 1}; }
+  std::span<const RegionBounds> tensors() const { return tensors_; }
 
   // Compares every byte with the formula.
   void Verify(bool changed, const std::string& after) {
@@ -82,7 +84,8 @@ class LiveModel {
   DeviceBuffer pieces_;
   DeviceBuffer mismatches_;
   uint64_t piece_count_ = 0;
-  std::vector<RegionBounds> regions_;
+  RegionBounds region_{};
+  std::vector<RegionBounds> tensors_;  // where each lies
 };
 
 // One staged update and what is measured of it.
@@ -91,7 +94,7 @@ class Stages {
   Stages(const BigModel& model, LiveModel* live, Report* report) : model_(&model), live_(live), report_(report) {}
 
   Status Stage(const cuda::StageOptions& options) {
-    XORBIT_ASSIGN_OR_RETURN(plan_, cuda::PlanUpdate(model_->layout, model_->payloads, live_->regions()));
+    XORBIT_ASSIGN_OR_RETURN(plan_, cuda::PlanUpdate(model_->layout, model_->payloads, model_->map, live_->regions()));
     memory_ = {};
     XORBIT_ASSIGN_OR_RETURN(memory_, DeviceBuffer::Make(cuda::StagedUpdate::BytesFor(plan_, options)));
     report_->Note(model_->name, "device bytes to stage", std::to_string(memory_.byte_count()));
@@ -160,8 +163,8 @@ void Stages::MeasureScan() {
   const std::vector<uint64_t> keys = TensorKeysOf(model_->layout);
   std::vector<cuda::ScanRange> ranges;
   for (size_t i = 0; i < keys.size(); ++i) {
-    const RegionBounds& region = live_->regions()[i];
-    ranges.push_back({region.begin, region.end - region.begin, 0, keys[i]});
+    const RegionBounds& tensor = live_->tensors()[i];
+    ranges.push_back({tensor.begin, tensor.end - tensor.begin, 0, keys[i]});
   }
   const std::vector<cuda::ScanRange> pieces = cuda::CutScanRanges(ranges);
   Result<DeviceBuffer> pieces_dev = UploadAll(pieces);
@@ -190,22 +193,28 @@ void BenchReceive(const BigModel& model, const BenchOptions& options, Report* re
   if (!live.ok()) return;
   live->Verify(false, "filling");
   Stages stages(model, &*live, report);
-  for (const bool keep_log : {false, true}) {
-    if (keep_log && !options.with_undo_log) continue;
+  const auto stage_as = [&](bool keep_log, uint32_t stream_bytes_per_change) {
     cuda::StageOptions stage;
     stage.keep_undo_log = keep_log;
+    stage.stream_bytes_per_change = stream_bytes_per_change;
     const Status status = stages.Stage(stage);
     report->Check(status, model.name + ": staging");
-    if (!status.ok()) return;
+    return status.ok();
+  };
+  for (const uint32_t stream : options.stream_bytes_per_change) {
+    if (!stage_as(false, stream)) return;
+    const std::string suffix = stream == 0 ? "" : ", streaming from a change in " + std::to_string(stream) + " bytes";
     for (const uint32_t blocks : options.blocks_per_multiprocessor) {
-      stages.MeasurePreflight(blocks, keep_log ? "pre-flight with undo log" : "pre-flight");
-      if (keep_log) {
-        stages.MeasureStores(blocks);
-      } else {
-        stages.MeasureXor(blocks, ApplyKind::kReturningXor, "apply by returning XOR and check");
-        stages.MeasureXor(blocks, ApplyKind::kXor, "apply by XOR");
-        stages.MeasureCompare(blocks);
-      }
+      stages.MeasurePreflight(blocks, "pre-flight" + suffix);
+      stages.MeasureXor(blocks, ApplyKind::kReturningXor, "apply by returning XOR and check" + suffix);
+      stages.MeasureXor(blocks, ApplyKind::kXor, "apply by XOR" + suffix);
+      if (stream == 0) stages.MeasureCompare(blocks);
+    }
+  }
+  if (options.with_undo_log && stage_as(true, 0)) {
+    for (const uint32_t blocks : options.blocks_per_multiprocessor) {
+      stages.MeasurePreflight(blocks, "pre-flight with undo log");
+      stages.MeasureStores(blocks);
     }
   }
   live->Verify(false, "everything");

@@ -7,7 +7,8 @@ namespace xorbit::gpu_check {
 
 struct BenchOptions {
   std::vector<uint32_t> blocks_per_multiprocessor = {0};
-  bool with_undo_log = true;  // measure absolute stores too
+  std::vector<uint32_t> stream_bytes_per_change = {0};  // see UpdateOnDevice
+  bool with_undo_log = true;                            // measure absolute stores too
 };
 
 void BenchReceive(const BigModel& model, const BenchOptions& options, Report* report);

@@ -86,4 +86,33 @@ XORBIT_DEVICE Unit XorRaggedElement(uint64_t address, Unit bits, const RegionBou
   return old;
 }
 
+// A part of an element that lies elsewhere than the rest: `bits` = 4, 8, 16 or 32 of them, granule `live` of a region.
+struct Granule {
+  uint64_t live;
+  uint32_t bits;
+  const RegionBounds* region;
+
+  XORBIT_DEVICE uint64_t address() const { return region->begin + live * bits / 8; }
+  XORBIT_DEVICE uint32_t half_shift() const { return static_cast<uint32_t>(live % 2 * 4); }
+};
+
+XORBIT_DEVICE uint32_t LoadGranule(const Granule& granule) {
+  if (granule.bits == 4) return LoadLive(reinterpret_cast<const uint8_t*>(granule.address())) >> granule.half_shift() & 15;
+  if (granule.bits == 8) return LoadElement<uint8_t>(granule.address());
+  if (granule.bits == 16) return LoadElement<uint16_t>(granule.address());
+  return LoadElement<uint32_t>(granule.address());
+}
+
+// Returns the old bits. Half bytes lie in regions of whole words (UpdatePlan sees to it), since two of them share a byte.
+XORBIT_DEVICE uint32_t XorGranule(const Granule& granule, uint32_t bits) {
+  const uint64_t address = granule.address();
+  if (granule.bits == 4) {
+    const uint32_t shift = static_cast<uint32_t>(address % 4 * 8) + granule.half_shift();
+    return AtomicXor(reinterpret_cast<uint32_t*>(address / 4 * 4), bits << shift) >> shift & 15;
+  }
+  if (granule.bits == 8) return XorRaggedElement<uint8_t, true>(address, static_cast<uint8_t>(bits), *granule.region);
+  if (granule.bits == 16) return XorRaggedElement<uint16_t, true>(address, static_cast<uint16_t>(bits), *granule.region);
+  return XorRaggedElement<uint32_t, true>(address, bits, *granule.region);
+}
+
 }  // namespace xorbit::cuda

@@ -47,7 +47,12 @@ struct Places {
   SegmentOnDevice* segments = nullptr;
   RegionBounds* regions = nullptr;
   TileStart* starts = nullptr;
-  TileSums* sums = nullptr;
+  TileSums* local_sums = nullptr;
+  TileSums* counted_sums = nullptr;
+  Digit* digits = nullptr;
+  uint32_t* track_starts = nullptr;
+  Piece* pieces = nullptr;
+  PieceClass* classes = nullptr;
   PayloadCounters* counters = nullptr;
   std::vector<SegmentOnDevice> filled;  // copies of the plan's, with pointers
   std::vector<uint8_t*> bodies;         // where to copy each body to; null if it stays
@@ -64,13 +69,18 @@ Places Place(const UpdatePlan& plan, const StageOptions& options, uint8_t* memor
   places.segments = arena.Take<SegmentOnDevice>(plan.segments.size() + 1);
   places.regions = arena.Take<RegionBounds>(plan.regions.size());
   places.starts = arena.Take<TileStart>(plan.tile_count);
-  places.sums = arena.Take<TileSums>(plan.tile_count);
+  places.local_sums = arena.Take<TileSums>(plan.tile_count);
+  places.counted_sums = arena.Take<TileSums>(plan.tile_count);
+  places.digits = arena.Take<Digit>(plan.digits.size());
+  places.track_starts = arena.Take<uint32_t>(plan.map->track_starts().size());
+  places.pieces = arena.Take<Piece>(plan.map->pieces().size());
+  places.classes = arena.Take<PieceClass>(plan.map->classes().size());
   places.counters = arena.Take<PayloadCounters>(PayloadCountOf(plan));
   for (const SegmentPlan& segment : plan.segments) {
     SegmentOnDevice device = segment.device;
     const EncodedSegmentView& view = segment.segment->view;
     device.tables = arena.Take<SymbolTable>(segment.tables.size());
-    device.spans = arena.Take<LiveSpan>(segment.spans.size());
+    device.parts = arena.Take<LivePart>(segment.parts.size());
     device.records = arena.Take<TileRecord>(view.record_count);
     uint8_t* body = options.body_on_device ? arena.Take<uint8_t>(view.body.size()) : nullptr;
     device.body = options.body_on_device ? body : view.body.data();
@@ -93,12 +103,23 @@ Status CopySegment(const SegmentPlan& segment, const SegmentOnDevice& device, ui
   XORBIT_RETURN_IF_ERROR(CopyIn(target(device.tables), segment.tables.data(), segment.tables.size() * sizeof(SymbolTable),
                                 "frequency tables", stream));
   XORBIT_RETURN_IF_ERROR(
-      CopyIn(target(device.spans), segment.spans.data(), segment.spans.size() * sizeof(LiveSpan), "the live map", stream));
+      CopyIn(target(device.parts), segment.parts.data(), segment.parts.size() * sizeof(LivePart), "the parts", stream));
   XORBIT_RETURN_IF_ERROR(CopyIn(target(device.records), view.records.data(), view.records.size(), "the tile index", stream));
   XORBIT_RETURN_IF_ERROR(CopyIn(starts_dev + device.first_tile, segment.starts.data(),
                                 segment.starts.size() * sizeof(TileStart), "tile starts", stream));
   if (body_dev == nullptr) return {};
   return CopyIn(body_dev, view.body.data(), view.body.size(), "a payload's body", stream);
+}
+
+Status CopyMap(const UpdatePlan& plan, const Places& places, cudaStream_t stream) {
+  const auto copy = [&](auto* to_dev, const auto& from, const char* what) {
+    return CopyIn(to_dev, from.data(), from.size() * sizeof(from[0]), what, stream);
+  };
+  XORBIT_RETURN_IF_ERROR(copy(places.regions, plan.regions, "the regions"));
+  XORBIT_RETURN_IF_ERROR(copy(places.digits, plan.digits, "the parts' digits"));
+  XORBIT_RETURN_IF_ERROR(copy(places.track_starts, plan.map->track_starts(), "the live map's tracks"));
+  XORBIT_RETURN_IF_ERROR(copy(places.pieces, plan.map->pieces(), "the live map's pieces"));
+  return copy(places.classes, plan.map->classes(), "the live map's classes");
 }
 
 const char* WhyOf(TileError error) {
@@ -149,8 +170,7 @@ Result<StagedUpdate> StagedUpdate::Stage(const UpdatePlan& plan, const StageOpti
   }
   XORBIT_RETURN_IF_ERROR(
       CopyIn(places.segments, places.filled.data(), places.filled.size() * sizeof(SegmentOnDevice), "the segments", stream));
-  XORBIT_RETURN_IF_ERROR(
-      CopyIn(places.regions, plan.regions.data(), plan.regions.size() * sizeof(RegionBounds), "the regions", stream));
+  XORBIT_RETURN_IF_ERROR(CopyMap(plan, places, stream));
   XORBIT_RETURN_IF_ERROR(CudaStatus(cudaStreamSynchronize(stream), "cudaStreamSynchronize after staging"));
   StagedUpdate staged;
   staged.update_.segments = places.segments;
@@ -158,9 +178,15 @@ Result<StagedUpdate> StagedUpdate::Stage(const UpdatePlan& plan, const StageOpti
   staged.update_.item_count = plan.item_count;
   staged.update_.table_bytes = plan.table_bytes;
   staged.update_.starts = places.starts;
-  staged.update_.sums = places.sums;
+  staged.update_.local_sums = places.local_sums;
+  staged.update_.counted_sums = places.counted_sums;
+  staged.update_.digits = places.digits;
+  staged.update_.track_starts = places.track_starts;
+  staged.update_.pieces = places.pieces;
+  staged.update_.classes = places.classes;
   staged.update_.counters = places.counters;
   staged.update_.regions = places.regions;
+  staged.update_.stream_bytes_per_change = options.stream_bytes_per_change;
   staged.update_.inverse = options.inverse ? 1 : 0;
   staged.update_.partial = options.partial ? 1 : 0;
   staged.payload_count_ = PayloadCountOf(plan);
@@ -185,9 +211,9 @@ Result<std::vector<PayloadCounters>> StagedUpdate::ReadCounters(cudaStream_t str
   return counters;
 }
 
-Result<std::vector<TileSums>> StagedUpdate::ReadSums(cudaStream_t stream) const {
+Result<std::vector<TileSums>> StagedUpdate::ReadCountedSums(cudaStream_t stream) const {
   std::vector<TileSums> sums;
-  XORBIT_RETURN_IF_ERROR(CopyOut(update_.sums, tile_count_, "tile sums", stream, &sums));
+  XORBIT_RETURN_IF_ERROR(CopyOut(update_.counted_sums, tile_count_, "tile sums", stream, &sums));
   return sums;
 }
 
@@ -206,6 +232,10 @@ Status StatusOfReports(const UpdatePlan& plan, std::span<const PayloadCounters> 
     const uint64_t record_index = tile_index - segment.device.first_tile;
     const auto record = LoadLe<TileRecord>(segment.segment->view.records.data() + record_index * sizeof(TileRecord));
     const Run run = RunAt(segment.segment->map, record.first);
+    if (static_cast<TileError>(counter.first_refused & 0xff) == TileError::kReplica) {
+      return RefusedError("copies of tensor " + std::to_string(run.tensor_index) +
+                          " of the layout differ at or after element " + std::to_string(run.tensor_element));
+    }
     return RefusedError("live weights are not the state this delta starts from: tensor " + std::to_string(run.tensor_index) +
                         " of the layout differs at or after element " + std::to_string(run.tensor_element));
   }

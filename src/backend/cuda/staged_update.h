@@ -15,6 +15,7 @@ struct StageOptions {
   bool keep_undo_log = false;
   bool inverse = false;
   bool partial = false;
+  uint32_t stream_bytes_per_change = 0;  // see UpdateOnDevice
 };
 
 class StagedUpdate {
@@ -34,8 +35,8 @@ class StagedUpdate {
   Status ClearCounters(cudaStream_t stream) const;
   // Waits for the stream and reads them, one for each payload.
   Result<std::vector<PayloadCounters>> ReadCounters(cudaStream_t stream) const;
-  // Waits for the stream and reads every tile's sums.
-  Result<std::vector<TileSums>> ReadSums(cudaStream_t stream) const;
+  // Waits for the stream and reads every tile's sums over what this rank counts.
+  Result<std::vector<TileSums>> ReadCountedSums(cudaStream_t stream) const;
 
  private:
   UpdateOnDevice update_{};

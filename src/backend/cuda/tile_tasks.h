@@ -1,7 +1,7 @@
 // What one warp does with one tile when preparing, applying or comparing: decode, visit, and settle what was found.
 #pragma once
 
-#include "backend/cuda/tile_visitors.h"
+#include "backend/cuda/stream_visitor.h"
 
 namespace xorbit::cuda {
 
@@ -43,34 +43,60 @@ template <typename Unit, bool kKeepLog>
 XORBIT_DEVICE void PreflightTile(const TileTask& task) {
   PreflightVisitor<Unit, kKeepLog> visitor(task.context);
   const TileError error = DecodeTile<Unit>(task.view, &visitor);
-  const TileSums sums = visitor.Sums();
+  const TileSums local = visitor.LocalSums();
+  const TileSums counted = task.segment->has_replicas != 0 ? visitor.CountedSums() : local;
   const uint64_t lane1_change = visitor.Lane1Change();
   const uint64_t local_count = visitor.LocalCount();
+  const bool replicas_differ = task.segment->has_replicas != 0 && visitor.ReplicasDiffer();
   if (Lane() != 0) return;
   PayloadCounters& counters = task.update->counters[task.segment->payload_index];
-  task.update->sums[task.tile_index] = sums;
+  task.update->local_sums[task.tile_index] = local;
+  task.update->counted_sums[task.tile_index] = counted;
   AtomicAdd(&counters.local_change_count, local_count);
-  AtomicAdd(&counters.lane0_change, sums.after - sums.before);
+  AtomicAdd(&counters.lane0_change, counted.after - counted.before);
   AtomicAdd(&counters.lane1_change, lane1_change);
+  const bool compare = task.segment->has_digests != 0 && task.update->partial == 0;
   if (error != TileError::kNone) {
     ReportTile(&counters.first_corrupt, task.tile_index, error);
-  } else if (task.segment->has_digests != 0 && task.update->partial == 0 && !Matches(*task.update, task.view.record, sums)) {
+  } else if (replicas_differ) {
+    ReportTile(&counters.first_refused, task.tile_index, TileError::kReplica);
+  } else if (compare && !Matches(*task.update, task.view.record, counted)) {
     ReportTile(&counters.first_refused, task.tile_index, TileError::kDigest);
   }
 }
 
-// expect_after: a comparison expects the target's values, not the old ones.
+// What apply found in a tile.
+struct TileFindings {
+  TileError error;
+  uint64_t sum;  // lane 0 over the values that it met, where it returns them
+};
+
+// Tiles that are dense enough go through `window` (StreamVisitor) if there is one.
 template <typename Unit, ApplyKind kKind>
-XORBIT_DEVICE void ApplyTile(const TileTask& task, bool expect_after) {
+XORBIT_DEVICE TileFindings WriteTile(const TileTask& task, [[maybe_unused]] uint32_t* window) {
+  if constexpr (kKind == ApplyKind::kReturningXor || kKind == ApplyKind::kXor) {
+    StreamRange range{};
+    if (window != nullptr && FindStreamRange<Unit>(task.context, &range)) {
+      StreamVisitor<Unit, kKind == ApplyKind::kReturningXor> visitor(task.context, range, window);
+      const TileError error = DecodeTile<Unit>(task.view, &visitor);
+      return {error, visitor.Finish()};
+    }
+  }
   ApplyVisitor<Unit, kKind> visitor(task.context);
   const TileError error = DecodeTile<Unit>(task.view, &visitor);
-  const uint64_t found = visitor.Found();
+  return {error, visitor.Found()};
+}
+
+// expect_after: a comparison expects the target's values, not the old ones.
+template <typename Unit, ApplyKind kKind>
+XORBIT_DEVICE void ApplyTile(const TileTask& task, bool expect_after, uint32_t* window) {
+  const auto [error, found] = WriteTile<Unit, kKind>(task, window);
   if (Lane() != 0) return;
   PayloadCounters& counters = task.update->counters[task.segment->payload_index];
   // Pre-flight has accepted these bytes, so they have changed since, in memory that is ours alone.
   if (error != TileError::kNone) ReportTile(&counters.first_corrupt, task.tile_index, error);
   if (kKind != ApplyKind::kReturningXor && kKind != ApplyKind::kCompare) return;
-  const TileSums expected = task.update->sums[task.tile_index];
+  const TileSums expected = task.update->local_sums[task.tile_index];
   if (found == (expect_after ? expected.after : expected.before)) return;
   ReportTile(&counters.first_refused, task.tile_index, TileError::kDigest);
 }

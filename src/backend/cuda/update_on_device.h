@@ -9,6 +9,8 @@
 #include <cstdint>
 
 #include "codec/sparse_format.h"
+#include "tensor/live_map.h"
+#include "tensor/segment.h"
 
 namespace xorbit::cuda {
 
@@ -22,17 +24,21 @@ struct SymbolTable {
 };
 static_assert(sizeof(SymbolTable) == 5120);
 
-// A stretch of a segment that is contiguous in its tensor and in live memory, or absent from it. A table of them covers a
-// segment without holes; the last entry, at the segment's end, is a sentinel.
-struct LiveSpan {
-  uint64_t first;         // segment element
-  uint64_t live_address;  // of that element; 0: this rank does not hold it
-  uint64_t tensor_byte;   // of that element, in its tensor
+// One part of a segment, and where its tensor lies in live memory. A table of them covers a segment without holes; the last
+// entry, at the segment's end, is a sentinel.
+struct LivePart {
+  uint64_t first;   // segment element
+  uint64_t origin;  // of that element, in its tensor
   uint64_t tensor_key;
-  uint64_t region_index;  // kNotRagged, or the region whose ends cut the words of some of its elements
+  uint32_t digit_begin;  // in UpdateOnDevice::digits
+  uint32_t digit_count;
+  uint32_t track_begin;  // of its tensor, in UpdateOnDevice::track_starts
+  uint32_t track_count;
+  uint32_t granule_bits;  // of the tensor's pieces
+  uint32_t reserved;
 };
-inline constexpr uint64_t kNotRagged = ~uint64_t{0};
 
+// What of a region may be touched as aligned 32-bit words: from its first byte to an end that may lie behind its last.
 struct RegionBounds {
   uint64_t begin;
   uint64_t end;
@@ -51,9 +57,12 @@ struct SegmentOnDevice {
   std::array<int8_t, kMaxPlanes> dense_planes;
   uint8_t has_digests;
   uint32_t payload_index;
-  const LiveSpan* spans;
-  uint64_t span_count;  // without the sentinel
-  uint64_t first_tile;  // tiles of all segments before
+  const LivePart* parts;
+  uint64_t part_count;     // without the sentinel
+  uint32_t track_count;    // the most that a tensor of the segment has
+  uint8_t split_granules;  // 1: of some tensor, granules are smaller than elements
+  uint8_t has_replicas;    // 1: some copies are not counted, or some elements have several
+  uint64_t first_tile;     // tiles of all segments before
   uint64_t first_item;
   uint8_t* old_values;  // undo log: unit_bytes for each of the segment's changes, or null
 };
@@ -61,10 +70,10 @@ struct SegmentOnDevice {
 // What preparing leaves for each tile.
 struct TileStart {
   uint64_t first_change;  // changes of the segment's tiles before
-  uint64_t span_index;    // of the tile's first element
+  uint64_t part_index;    // of the tile's first element
 };
 
-// Lane 0 of the state digest over the changes of one tile that this rank holds.
+// Lane 0 of the state digest over changes of one tile.
 struct TileSums {
   uint64_t before;
   uint64_t after;
@@ -83,7 +92,8 @@ enum class TileError : uint8_t {
   kNoChange,
   kCount,  // a dense or raw tile's changes are not those that its record counts
   kLength,
-  kDigest,  // live weights are not those that the record was made for
+  kDigest,   // live weights are not those that the record was made for
+  kReplica,  // copies of one element differ
 };
 
 // One for each payload. Reports are tile << 8 | TileError, the least one: kNoReport if there is none.
@@ -91,8 +101,8 @@ inline constexpr uint64_t kNoReport = ~uint64_t{0};
 struct PayloadCounters {
   uint64_t first_corrupt;
   uint64_t first_refused;
-  uint64_t local_change_count;
-  uint64_t lane0_change;  // after - before over the changes that this rank holds
+  uint64_t local_change_count;  // every copy counts
+  uint64_t lane0_change;        // after - before over the changes that this rank counts
   uint64_t lane1_change;
 };
 
@@ -102,11 +112,17 @@ struct UpdateOnDevice {
   uint64_t item_count;
   uint32_t table_bytes;  // the most that a segment's tables take
   const TileStart* starts;
-  TileSums* sums;             // by tile: what pre-flight found, and apply must find again
+  TileSums* local_sums;       // by tile, over every copy: what pre-flight found, and apply must find again
+  TileSums* counted_sums;     // by tile, over what this rank counts: what the record's are compared with
   PayloadCounters* counters;  // by payload
+  const Digit* digits;        // of parts
+  const uint32_t* track_starts;
+  const Piece* pieces;
+  const PieceClass* classes;
   const RegionBounds* regions;
-  uint8_t inverse;  // the delta is taken from its target to its base
-  uint8_t partial;  // sums are compared by the cohort, not by tile
+  uint32_t stream_bytes_per_change;  // tiles with a change in so many bytes or fewer are streamed; 0: none
+  uint8_t inverse;                   // the delta is taken from its target to its base
+  uint8_t partial;                   // sums are compared by the cohort, not by tile
 };
 
 }  // namespace xorbit::cuda

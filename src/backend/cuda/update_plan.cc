@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/checked_math.h"
+#include "base/text.h"
 #include "codec/change_digest.h"
 
 namespace xorbit::cuda {
@@ -37,72 +38,101 @@ void PlanTables(const SegmentTables& tables, uint32_t unit_bytes, SegmentPlan* p
   plan->device.table_count = static_cast<uint32_t>(plan->tables.size());
 }
 
-bool IsRagged(uint64_t begin, uint64_t end, const RegionBounds& region) {
-  return begin / 4 * 4 < region.begin || DivideRoundUp(end, 4) * 4 > region.end;
-}
-
-// A segment over tensors that live memory holds whole: one span a run.
-void PlanSpans(const SegmentMap& map, std::span<const uint64_t> tensor_keys, std::span<const RegionBounds> regions,
-               std::vector<LiveSpan>* spans) {
-  const uint64_t unit_bytes = map.unit_bytes();
-  RunWalker runs(map, 0, map.element_count());
-  for (Run run; runs.Next(&run);) {
-    const RegionBounds& region = regions[run.tensor_index];
-    const uint64_t tensor_byte = run.tensor_element * unit_bytes;
-    const uint64_t begin = region.begin + tensor_byte;
-    const bool ragged = IsRagged(begin, begin + run.element_count * unit_bytes, region);
-    spans->push_back(
-        {run.segment_element, begin, tensor_byte, tensor_keys[run.tensor_index], ragged ? run.tensor_index : kNotRagged});
+// What the map has that kernels do not do.
+Status CheckMap(const Layout& layout, const LiveMap& map, std::span<const RegionBounds> regions) {
+  const auto refuse = [&](uint32_t tensor_index, const char* why) {
+    return UnsupportedError("tensor " + Quoted(layout.tensors()[tensor_index].name) + " " + why +
+                            ", which the CUDA backend does not do yet: use the CPU backend");
+  };
+  if (!map.kept_tensors().empty()) return refuse(map.kept_tensors().front(), "is kept as a canonical copy");
+  if (!map.aliases().empty()) return refuse(map.aliases().front().tensor_index, "is tied to another");
+  for (const Piece& piece : map.pieces()) {
+    if (map.class_of(piece).granule_bits >= 8) continue;
+    const RegionBounds& region = regions[piece.region_index];
+    if (region.begin % 4 == 0 && region.end % 4 == 0) continue;
+    return RefusedError("region " + Quoted(map.regions()[piece.region_index].name) +
+                        " holds half bytes of tensors apart, so it must begin and end on a multiple of 4 bytes");
   }
-  spans->push_back({map.element_count(), 0, 0, 0, kNotRagged});
+  return {};
 }
 
-// Where each tile begins: tiles and spans ascend, so one walk finds all.
-void PlanStarts(const EncodedSegmentView& view, std::span<const LiveSpan> spans, std::vector<TileStart>* starts) {
-  uint64_t span_index = 0;
+// A segment's parts, and what of the map its tensors use.
+void PlanParts(const SegmentMap& segment, const LiveMap& map, std::span<const uint64_t> tensor_keys, UpdatePlan* update,
+               SegmentPlan* plan) {
+  SegmentOnDevice& device = plan->device;
+  for (size_t i = 0; i < segment.parts().size(); ++i) {
+    const Part& part = segment.parts()[i];
+    LivePart live{};
+    live.first = segment.part_start(i);
+    live.origin = part.origin;
+    live.tensor_key = tensor_keys[part.tensor_index];
+    live.digit_begin = static_cast<uint32_t>(update->digits.size());
+    live.digit_count = static_cast<uint32_t>(part.digits.size());
+    live.track_begin = map.tensor_tracks()[part.tensor_index];
+    live.track_count = map.track_count(part.tensor_index);
+    live.granule_bits = map.granule_bits(part.tensor_index);
+    if (live.digit_count > 1) update->digits.insert(update->digits.end(), part.digits.begin(), part.digits.end());
+    plan->parts.push_back(live);
+    device.track_count = std::max(device.track_count, live.track_count);
+    if (live.granule_bits < 8 * segment.unit_bytes()) device.split_granules = 1;
+    const std::span<const Piece> pieces = map.pieces_of(part.tensor_index);
+    const auto is_replica = [](const Piece& piece) { return !piece.counted; };
+    if (live.track_count > 1 || std::any_of(pieces.begin(), pieces.end(), is_replica)) device.has_replicas = 1;
+  }
+  LivePart sentinel{};
+  sentinel.first = segment.element_count();
+  plan->parts.push_back(sentinel);
+  device.part_count = segment.parts().size();
+}
+
+// Where each tile begins: tiles and parts ascend, so one walk finds all.
+void PlanStarts(const EncodedSegmentView& view, std::span<const LivePart> parts, std::vector<TileStart>* starts) {
+  uint64_t part_index = 0;
   uint64_t first_change = 0;
   starts->reserve(view.record_count);
   for (uint64_t i = 0; i < view.record_count; ++i) {
     const auto record = LoadLe<TileRecord>(view.records.data() + i * sizeof(TileRecord));
-    while (spans[span_index + 1].first <= record.first) ++span_index;
-    starts->push_back({first_change, span_index});
+    while (parts[part_index + 1].first <= record.first) ++part_index;
+    starts->push_back({first_change, part_index});
     first_change += uint64_t{record.count_minus_1} + 1;
   }
 }
 
-Result<SegmentPlan> PlanSegment(const PayloadSegment& segment, std::span<const uint64_t> tensor_keys,
-                                std::span<const RegionBounds> regions) {
+Result<SegmentPlan> PlanSegment(const PayloadSegment& segment, const LiveMap& map, std::span<const uint64_t> tensor_keys,
+                                UpdatePlan* update) {
   // The host's reader checks what can be checked without decoding: records ascend and stay inside segment and body.
   XORBIT_RETURN_IF_ERROR(FindCodec(CodecId::kSparse)->Open(segment.map, segment.view).status());
   SegmentPlan plan;
   plan.segment = &segment;
   XORBIT_ASSIGN_OR_RETURN(const SegmentTables tables, ParseTables(segment.view.tables, segment.map.unit_bytes()));
   PlanTables(tables, segment.map.unit_bytes(), &plan);
-  PlanSpans(segment.map, tensor_keys, regions, &plan.spans);
-  PlanStarts(segment.view, plan.spans, &plan.starts);
+  PlanParts(segment.map, map, tensor_keys, update, &plan);
+  PlanStarts(segment.view, plan.parts, &plan.starts);
   plan.device.body_bytes = segment.view.body.size();
   plan.device.record_count = segment.view.record_count;
   plan.device.unit_bytes = segment.map.unit_bytes();
-  plan.device.has_digests = segment.view.has_digests ? 1 : 0;
-  plan.device.span_count = plan.spans.size() - 1;
+  // Nobody here can compare what lies elsewhere.
+  plan.device.has_digests = segment.view.has_digests && !map.is_absent(segment.map.group()) ? 1 : 0;
   return plan;
 }
 
 }  // namespace
 
-Result<UpdatePlan> PlanUpdate(const Layout& layout, std::span<const PayloadView> payloads,
-                              std::span<const RegionBounds> tensor_regions) {
-  assert(tensor_regions.size() == layout.tensors().size());
+Result<UpdatePlan> PlanUpdate(const Layout& layout, std::span<const PayloadView> payloads, const LiveMap& map,
+                              std::span<const RegionBounds> regions) {
+  assert(regions.size() == map.regions().size());
+  XORBIT_RETURN_IF_ERROR(CheckMap(layout, map, regions));
   const std::vector<uint64_t> tensor_keys = TensorKeysOf(layout);
   UpdatePlan update;
-  update.regions.assign(tensor_regions.begin(), tensor_regions.end());
+  update.map = &map;
+  update.regions.assign(regions.begin(), regions.end());
   for (size_t p = 0; p < payloads.size(); ++p) {
     if (payloads[p].info.codec != CodecId::kSparse) {
       return UnsupportedError("the CUDA backend does not read payloads of a mask codec yet: apply them with the CPU backend");
     }
     for (const PayloadSegment& segment : payloads[p].segments) {
       if (segment.view.record_count == 0) continue;
-      XORBIT_ASSIGN_OR_RETURN(SegmentPlan plan, PlanSegment(segment, tensor_keys, tensor_regions));
+      XORBIT_ASSIGN_OR_RETURN(SegmentPlan plan, PlanSegment(segment, map, tensor_keys, &update));
       plan.payload_index = static_cast<uint32_t>(p);
       plan.device.payload_index = plan.payload_index;
       plan.device.first_tile = update.tile_count;

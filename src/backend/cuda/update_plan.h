@@ -18,24 +18,26 @@ struct SegmentPlan {
   const PayloadSegment* segment = nullptr;
   uint32_t payload_index = 0;
   std::vector<SymbolTable> tables;
-  std::vector<LiveSpan> spans;  // with the sentinel
+  std::vector<LivePart> parts;  // with the sentinel
   std::vector<TileStart> starts;
   SegmentOnDevice device{};  // all but the pointers
 };
 
 struct UpdatePlan {
+  const LiveMap* map = nullptr;       // its tables are copied as they are
   std::vector<SegmentPlan> segments;  // those with tiles
   std::vector<RegionBounds> regions;
+  std::vector<Digit> digits;
   uint64_t tile_count = 0;
   uint64_t item_count = 0;
   uint64_t change_count = 0;
   uint32_t table_bytes = 0;
 };
 
-// Plans all payloads as one update of live memory that holds every tensor whole: tensor i of the layout is region i, of
-// byte_count bytes. Payloads and layout must outlive the plan. kUnsupported for codecs other than the sparse one; kCorrupt
-// where the sparse codec's Open says so.
-Result<UpdatePlan> PlanUpdate(const Layout& layout, std::span<const PayloadView> payloads,
-                              std::span<const RegionBounds> tensor_regions);
+// Plans all payloads as one update of live memory; regions[i] is where region i of the map begins and how far its words may be
+// touched. Payloads, layout and map must outlive the plan. kUnsupported for codecs other than the sparse one, and for what the
+// map has besides pieces; kCorrupt where the sparse codec's Open says so.
+Result<UpdatePlan> PlanUpdate(const Layout& layout, std::span<const PayloadView> payloads, const LiveMap& map,
+                              std::span<const RegionBounds> regions);
 
 }  // namespace xorbit::cuda

@@ -13,7 +13,7 @@ namespace xorbit::cuda {
 inline constexpr uint32_t kDefaultBlocksPerMultiprocessor = 3;
 
 template <typename... Parameters, typename... Arguments>
-Status LaunchOverTiles(const char* name, void (*kernel)(const UpdateOnDevice, Parameters...), const UpdateOnDevice& update,
+Status LaunchOverTiles(const char* name, void (*kernel)(UpdateOnDevice, Parameters...), const UpdateOnDevice& update,
                        const LaunchShape& shape, cudaStream_t stream, Arguments... arguments) {
   if (update.item_count == 0) return {};
   int device = 0;

@@ -72,10 +72,10 @@ XORBIT_DEVICE Unit XorElement(uint64_t address, Unit bits) {
   return kReturn ? static_cast<Unit>(old_bits) : Unit{0};
 }
 
-// The same for any element of the region.
-template <typename Unit, bool kReturn>
-XORBIT_DEVICE Unit XorRaggedElement(uint64_t address, Unit bits, const RegionBounds& region) {
-  if (WordsInside<Unit>(address, region)) return XorElement<Unit, kReturn>(address, bits);
+// The same for any element of the region; returns the old value.
+template <typename Unit>
+XORBIT_DEVICE_RARE Unit XorRaggedElement(uint64_t address, Unit bits, RegionBounds region) {
+  if (WordsInside<Unit>(address, region)) return XorElement<Unit, true>(address, bits);
   auto* bytes = reinterpret_cast<uint8_t*>(address);
   Unit old = 0;
   for (uint32_t i = 0; i < sizeof(Unit); ++i) {
@@ -90,13 +90,13 @@ XORBIT_DEVICE Unit XorRaggedElement(uint64_t address, Unit bits, const RegionBou
 struct Granule {
   uint64_t live;
   uint32_t bits;
-  const RegionBounds* region;
+  RegionBounds region;
 
-  XORBIT_DEVICE uint64_t address() const { return region->begin + live * bits / 8; }
+  XORBIT_DEVICE uint64_t address() const { return region.begin + live * bits / 8; }
   XORBIT_DEVICE uint32_t half_shift() const { return static_cast<uint32_t>(live % 2 * 4); }
 };
 
-XORBIT_DEVICE uint32_t LoadGranule(const Granule& granule) {
+XORBIT_DEVICE_RARE uint32_t LoadGranule(Granule granule) {
   if (granule.bits == 4) return LoadLive(reinterpret_cast<const uint8_t*>(granule.address())) >> granule.half_shift() & 15;
   if (granule.bits == 8) return LoadElement<uint8_t>(granule.address());
   if (granule.bits == 16) return LoadElement<uint16_t>(granule.address());
@@ -104,15 +104,15 @@ XORBIT_DEVICE uint32_t LoadGranule(const Granule& granule) {
 }
 
 // Returns the old bits. Half bytes lie in regions of whole words (UpdatePlan sees to it), since two of them share a byte.
-XORBIT_DEVICE uint32_t XorGranule(const Granule& granule, uint32_t bits) {
+XORBIT_DEVICE_RARE uint32_t XorGranule(Granule granule, uint32_t bits) {
   const uint64_t address = granule.address();
   if (granule.bits == 4) {
     const uint32_t shift = static_cast<uint32_t>(address % 4 * 8) + granule.half_shift();
     return AtomicXor(reinterpret_cast<uint32_t*>(address / 4 * 4), bits << shift) >> shift & 15;
   }
-  if (granule.bits == 8) return XorRaggedElement<uint8_t, true>(address, static_cast<uint8_t>(bits), *granule.region);
-  if (granule.bits == 16) return XorRaggedElement<uint16_t, true>(address, static_cast<uint16_t>(bits), *granule.region);
-  return XorRaggedElement<uint32_t, true>(address, bits, *granule.region);
+  if (granule.bits == 8) return XorRaggedElement<uint8_t>(address, static_cast<uint8_t>(bits), granule.region);
+  if (granule.bits == 16) return XorRaggedElement<uint16_t>(address, static_cast<uint16_t>(bits), granule.region);
+  return XorRaggedElement<uint32_t>(address, bits, granule.region);
 }
 
 }  // namespace xorbit::cuda

@@ -82,101 +82,111 @@ XORBIT_DEVICE GranuleRun RunInPiece(const PieceClass& shape, const Piece& piece,
   }
 }
 
+// Where searches were last, which is where they go on.
+struct PlaceHint {
+  uint64_t part_index;
+  uint64_t piece_index;
+};
+
+XORBIT_DEVICE const LivePart& FindPart(const SegmentOnDevice& segment, uint64_t element, PlaceHint* hint) {
+  const LivePart* parts = segment.parts;
+  hint->part_index = FindLast(0, segment.part_count, hint->part_index, element, [&](uint64_t i) { return parts[i].first; });
+  return parts[hint->part_index];
+}
+
+XORBIT_DEVICE GranuleRun FindGranule(const UpdateOnDevice& update, const LivePart& part, uint32_t track, uint64_t granule,
+                                     PlaceHint* hint) {
+  if (track >= part.track_count) return AbsentRun(0, ~uint64_t{0});
+  const uint32_t begin = update.track_starts[part.track_begin + track];
+  const uint32_t end = update.track_starts[part.track_begin + track + 1];
+  const Piece* pieces = update.pieces;
+  if (begin == end) return AbsentRun(0, ~uint64_t{0});
+  if (granule < pieces[begin].origin) return AbsentRun(0, pieces[begin].origin);
+  hint->piece_index = FindLast(begin, end, hint->piece_index, granule, [&](uint64_t i) { return pieces[i].origin; });
+  const Piece& piece = pieces[hint->piece_index];
+  const uint64_t next_piece = hint->piece_index + 1 < end ? pieces[hint->piece_index + 1].origin : ~uint64_t{0};
+  return RunInPiece(update.classes[piece.class_index], piece, granule, next_piece);
+}
+
+// Elements of a segment that are contiguous in their tensor, and in one copy of live memory or absent from it.
+struct CopyRun {
+  uint64_t first = 0;         // segment element
+  uint64_t count = 0;         // 0: nothing was sought yet
+  uint64_t live_address = 0;  // of the first; 0: absent
+  uint64_t tensor_byte = 0;   // of the first
+  uint64_t tensor_key = 0;
+  uint32_t region_index = 0;
+  bool counted = false;
+  bool ragged = false;  // some of its words reach out of the region
+  PlaceHint hint{};
+};
+
+XORBIT_DEVICE_RARE CopyRun FindRun(const UpdateOnDevice* update, const SegmentOnDevice* segment, uint64_t element,
+                                   uint32_t track, PlaceHint hint) {
+  const uint64_t unit_bytes = segment->unit_bytes;
+  const LivePart& part = FindPart(*segment, element, &hint);
+  const TensorRun in_part = RunInPart(*update, part, (&part)[1].first, element);
+  const uint64_t at = in_part.origin + (element - in_part.first);
+  const GranuleRun in_piece = FindGranule(*update, part, track, at, &hint);
+  const uint64_t begin = in_piece.first > in_part.origin ? in_piece.first : in_part.origin;
+  const uint64_t part_end = in_part.origin + in_part.count;
+  const uint64_t end = in_piece.end < part_end ? in_piece.end : part_end;
+  CopyRun run;
+  run.first = in_part.first + (begin - in_part.origin);
+  run.count = end - begin;
+  run.tensor_byte = begin * unit_bytes;
+  run.tensor_key = part.tensor_key;
+  run.hint = hint;
+  if (!in_piece.present) return run;
+  const RegionBounds& region = update->regions[in_piece.region_index];
+  run.region_index = in_piece.region_index;
+  run.counted = in_piece.counted;
+  run.live_address = region.begin + (in_piece.live + (begin - in_piece.first)) * unit_bytes;
+  const uint64_t live_end = run.live_address + run.count * unit_bytes;
+  run.ragged = run.live_address / 4 * 4 < region.begin || (live_end + 3) / 4 * 4 > region.end;
+  return run;
+}
+
 // One lane's own.
 class PlaceFinder {
  public:
   XORBIT_DEVICE PlaceFinder(const UpdateOnDevice& update, const SegmentOnDevice& segment, uint64_t part_index)
-      : update_(&update), parts_(segment.parts), part_count_(segment.part_count), part_index_(part_index) {}
+      : update_(&update), segment_(&segment) {
+    run_.hint.part_index = part_index;
+  }
 
   // One copy of any element of the segment whose granule is the element; a tensor has as many copies at most as it has tracks.
-  // Finding elements that ascend, in the same track, is fast.
-  template <typename Unit>
-  XORBIT_DEVICE void Seek(uint64_t element, uint32_t track) {
-    if (track != track_ || element - first_ >= count_) Advance<Unit>(element, track);
-  }
-  // Of the copy sought last. A copy may be absent.
-  XORBIT_DEVICE bool is_present() const { return live_address_ != 0; }
-  XORBIT_DEVICE bool is_counted() const { return counted_; }
-  // Whether some words of the run reach out of its region.
-  XORBIT_DEVICE bool is_ragged() const { return ragged_; }
-  XORBIT_DEVICE uint32_t region_index() const { return region_index_; }
-  XORBIT_DEVICE uint64_t tensor_key() const { return tensor_key_; }
-  template <typename Unit>
-  XORBIT_DEVICE uint64_t LiveAddressOf(uint64_t element) const {
-    return live_address_ + (element - first_) * sizeof(Unit);
-  }
-  template <typename Unit>
-  XORBIT_DEVICE uint64_t TensorByteOf(uint64_t element) const {
-    return tensor_byte_ + (element - first_) * sizeof(Unit);
-  }
-  // The run that Seek found last: segment elements [first, first + count).
-  XORBIT_DEVICE uint64_t run_first() const { return first_; }
-  XORBIT_DEVICE uint64_t run_count() const { return count_; }
-
-  // For tensors whose granules are smaller than their elements: the part that holds an element, and where a granule lies.
-  XORBIT_DEVICE const LivePart& FindPart(uint64_t element) {
-    const LivePart* parts = parts_;
-    part_index_ = FindLast(0, part_count_, part_index_, element, [&](uint64_t i) { return parts[i].first; });
-    return parts_[part_index_];
-  }
-  XORBIT_DEVICE uint64_t TensorElementOf(const LivePart& part, uint64_t element) const {
-    const TensorRun run = RunInPart(*update_, part, (&part)[1].first, element);
-    return run.origin + (element - run.first);
-  }
-  XORBIT_DEVICE GranuleRun FindGranule(const LivePart& part, uint32_t track, uint64_t granule) {
-    if (track >= part.track_count) return AbsentRun(0, ~uint64_t{0});
-    const uint32_t begin = update_->track_starts[part.track_begin + track];
-    const uint32_t end = update_->track_starts[part.track_begin + track + 1];
-    const Piece* pieces = update_->pieces;
-    if (begin == end) return AbsentRun(0, ~uint64_t{0});
-    if (granule < pieces[begin].origin) return AbsentRun(0, pieces[begin].origin);
-    piece_index_ =
-        static_cast<uint32_t>(FindLast(begin, end, piece_index_, granule, [&](uint64_t i) { return pieces[i].origin; }));
-    const Piece& piece = pieces[piece_index_];
-    const uint64_t next_piece = piece_index_ + 1 < end ? pieces[piece_index_ + 1].origin : ~uint64_t{0};
-    return RunInPiece(update_->classes[piece.class_index], piece, granule, next_piece);
+  // Finding elements that ascend, in the same track, is fast. Valid until the next call.
+  XORBIT_DEVICE const CopyRun& Seek(uint64_t element, uint32_t track) {
+    if (track != track_ || element - run_.first >= run_.count) {
+      run_ = FindRun(update_, segment_, element, track, run_.hint);
+      track_ = track;
+    }
+    return run_;
   }
 
  private:
-  template <typename Unit>
-  XORBIT_DEVICE void Advance(uint64_t element, uint32_t track) {
-    const LivePart& part = FindPart(element);
-    const TensorRun in_part = RunInPart(*update_, part, (&part)[1].first, element);
-    const uint64_t at = in_part.origin + (element - in_part.first);
-    const GranuleRun in_piece = FindGranule(part, track, at);
-    const uint64_t begin = in_piece.first > in_part.origin ? in_piece.first : in_part.origin;
-    const uint64_t part_end = in_part.origin + in_part.count;
-    const uint64_t end = in_piece.end < part_end ? in_piece.end : part_end;
-    track_ = track;
-    first_ = in_part.first + (begin - in_part.origin);
-    count_ = end - begin;
-    tensor_byte_ = begin * sizeof(Unit);
-    tensor_key_ = part.tensor_key;
-    live_address_ = 0;
-    if (!in_piece.present) return;
-    const RegionBounds& region = update_->regions[in_piece.region_index];
-    region_index_ = in_piece.region_index;
-    counted_ = in_piece.counted;
-    live_address_ = region.begin + (in_piece.live + (begin - in_piece.first)) * sizeof(Unit);
-    const uint64_t live_end = live_address_ + count_ * sizeof(Unit);
-    ragged_ = live_address_ / 4 * 4 < region.begin || (live_end + 3) / 4 * 4 > region.end;
-  }
-
   const UpdateOnDevice* update_;
-  const LivePart* parts_;
-  uint64_t part_count_;
-  uint64_t part_index_;
-  uint32_t piece_index_ = 0;
+  const SegmentOnDevice* segment_;
   uint32_t track_ = 0;
-  uint64_t first_ = 0;
-  uint64_t count_ = 0;  // 0: nothing was sought yet
-  uint64_t live_address_ = 0;
-  uint64_t tensor_byte_ = 0;
-  uint64_t tensor_key_ = 0;
-  uint32_t region_index_ = 0;
-  bool counted_ = false;
-  bool ragged_ = false;
+  CopyRun run_;
 };
+
+// A granule of an element whose parts lie apart.
+struct GranulePlace {
+  uint64_t live;  // granule in its region
+  uint32_t region_index;
+  bool present;
+  bool counted;
+};
+
+// One copy of a granule of a part's tensor.
+XORBIT_DEVICE_RARE GranulePlace FindGranulePlace(const UpdateOnDevice* update, const LivePart* part, uint64_t granule,
+                                                 uint32_t track) {
+  PlaceHint hint{0, ~uint64_t{0}};
+  const GranuleRun run = FindGranule(*update, *part, track, granule, &hint);
+  return {run.live + (granule - run.first), run.region_index, run.present, run.counted};
+}
 
 inline constexpr uint32_t kWordFactorCount = 2 * kDigestWordsPerBlock;
 

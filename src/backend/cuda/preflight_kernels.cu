@@ -5,7 +5,7 @@ namespace xorbit::cuda {
 namespace {
 
 template <bool kKeepLog>
-__global__ void __launch_bounds__(kThreadsPerBlock, 3) PreflightKernel(const UpdateOnDevice update) {
+__global__ void __launch_bounds__(kThreadsPerBlock, 3) PreflightKernel(const __grid_constant__ UpdateOnDevice update) {
   ForEachTile(update, [](const TileTask& task) {
     WithDeviceUnit(task.segment->unit_bytes, [&]<typename Unit>() { PreflightTile<Unit, kKeepLog>(task); });
   });

@@ -29,13 +29,13 @@ XORBIT_DEVICE bool FindStreamRange(const TileContext& tile, StreamRange* range) 
   const uint64_t dense_bytes = (uint64_t{tile.record.count_minus_1} + 1) * tile.update->stream_bytes_per_change;
   if (element_count * sizeof(Unit) > dense_bytes) return false;
   if (tile.segment->track_count != 1 || tile.segment->split_granules != 0) return false;
-  PlaceFinder places(*tile.update, *tile.segment, tile.start.part_index);
-  places.Seek<Unit>(tile.record.first, 0);
-  if (!places.is_present() || places.is_ragged()) return false;
-  if (tile.record.first - places.run_first() + element_count > places.run_count()) return false;
-  range->address = places.LiveAddressOf<Unit>(tile.record.first);
-  range->tensor_byte = places.TensorByteOf<Unit>(tile.record.first);
-  range->tensor_key = places.tensor_key();
+  const CopyRun run = FindRun(tile.update, tile.segment, tile.record.first, 0, {tile.start.part_index, 0});
+  if (run.live_address == 0 || run.ragged) return false;
+  const uint64_t first = tile.record.first - run.first;
+  if (first + element_count > run.count) return false;
+  range->address = run.live_address + first * sizeof(Unit);
+  range->tensor_byte = run.tensor_byte + first * sizeof(Unit);
+  range->tensor_key = run.tensor_key;
   // Elements lie in words, and vectors in digest blocks.
   return range->address % sizeof(Unit) == 0 && (range->address - range->tensor_byte) % kVectorBytes == 0;
 }
@@ -160,11 +160,12 @@ class StreamVisitor {
     for (uint32_t k = 0; k < 4; ++k) {
       old->words[k] = mask.words[k] == 0 ? 0 : AtomicXor(reinterpret_cast<uint32_t*>(address) + k, mask.words[k]);
     }
-    if constexpr (sizeof(Unit) != 8) return;
-    // An 8-byte element may change in one of its words only; the other one counts too.
-    for (uint32_t k = 0; k < 4; ++k) {
-      if (mask.words[k] == 0 && mask.words[k ^ 1] != 0)
-        old->words[k] = LoadLive(reinterpret_cast<const uint32_t*>(address) + k);
+    if constexpr (sizeof(Unit) == 8) {
+      // An 8-byte element may change in one of its words only; the other one counts too.
+      for (uint32_t k = 0; k < 4; ++k) {
+        if (mask.words[k] == 0 && mask.words[k ^ 1] != 0)
+          old->words[k] = LoadLive(reinterpret_cast<const uint32_t*>(address) + k);
+      }
     }
   }
 

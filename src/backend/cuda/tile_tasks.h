@@ -71,12 +71,13 @@ struct TileFindings {
   uint64_t sum;  // lane 0 over the values that it met, where it returns them
 };
 
-// Tiles that are dense enough go through `window` (StreamVisitor) if there is one.
-template <typename Unit, ApplyKind kKind>
+// kMayStream: tiles that are dense enough go through `window` (StreamVisitor).
+template <typename Unit, ApplyKind kKind, bool kMayStream>
 XORBIT_DEVICE TileFindings WriteTile(const TileTask& task, [[maybe_unused]] uint32_t* window) {
-  if constexpr (kKind == ApplyKind::kReturningXor || kKind == ApplyKind::kXor) {
+  if constexpr (kMayStream) {
+    static_assert(kKind == ApplyKind::kReturningXor || kKind == ApplyKind::kXor);
     StreamRange range{};
-    if (window != nullptr && FindStreamRange<Unit>(task.context, &range)) {
+    if (FindStreamRange<Unit>(task.context, &range)) {
       StreamVisitor<Unit, kKind == ApplyKind::kReturningXor> visitor(task.context, range, window);
       const TileError error = DecodeTile<Unit>(task.view, &visitor);
       return {error, visitor.Finish()};
@@ -88,9 +89,9 @@ XORBIT_DEVICE TileFindings WriteTile(const TileTask& task, [[maybe_unused]] uint
 }
 
 // expect_after: a comparison expects the target's values, not the old ones.
-template <typename Unit, ApplyKind kKind>
+template <typename Unit, ApplyKind kKind, bool kMayStream>
 XORBIT_DEVICE void ApplyTile(const TileTask& task, bool expect_after, uint32_t* window) {
-  const auto [error, found] = WriteTile<Unit, kKind>(task, window);
+  const auto [error, found] = WriteTile<Unit, kKind, kMayStream>(task, window);
   if (Lane() != 0) return;
   PayloadCounters& counters = task.update->counters[task.segment->payload_index];
   // Pre-flight has accepted these bytes, so they have changed since, in memory that is ours alone.

@@ -65,9 +65,11 @@ class EmulatedUpdate {
   bool window_is_clear() const {
     return std::all_of(window_.begin(), window_.end(), [](const WordVector& vector) { return vector.is_zero(); });
   }
-  template <ApplyKind kKind>
+  // kMayStream: as StreamTiles said before.
+  template <ApplyKind kKind, bool kMayStream = false>
   void Apply(bool expect_after) {
-    ForEachTile([&]<typename Unit>(const TileTask& task) { ApplyTile<Unit, kKind>(task, expect_after, words()); });
+    uint32_t* window = window_.front().words;
+    ForEachTile([&]<typename Unit>(const TileTask& task) { ApplyTile<Unit, kKind, kMayStream>(task, expect_after, window); });
   }
   // The first report of any payload, as a tile << 8 | TileError.
   uint64_t FirstCorrupt() const { return First(&PayloadCounters::first_corrupt); }
@@ -85,7 +87,6 @@ class EmulatedUpdate {
       }
     }
   }
-  uint32_t* words() { return update_.stream_bytes_per_change > 0 ? window_.front().words : nullptr; }
   uint64_t First(uint64_t PayloadCounters::*report) const {
     uint64_t first = kNoReport;
     for (const PayloadCounters& counter : counters_) first = std::min(first, counter.*report);
@@ -215,11 +216,11 @@ TEST(TileTasks, StreamWhatIsDense) {
     ASSERT_TRUE(emulated.status().ok()) << emulated.status().message();
     emulated.Preflight();
     streamed_count += emulated.StreamTiles(1U << 20);
-    emulated.Apply<ApplyKind::kReturningXor>(false);
+    emulated.Apply<ApplyKind::kReturningXor, true>(false);
     EXPECT_TRUE(live.Holds(*update.after));
-    emulated.Apply<ApplyKind::kReturningXor>(true);
+    emulated.Apply<ApplyKind::kReturningXor, true>(true);
     EXPECT_TRUE(live.Holds(*update.before));
-    emulated.Apply<ApplyKind::kXor>(false);
+    emulated.Apply<ApplyKind::kXor, true>(false);
     EXPECT_TRUE(live.Holds(*update.after));
     EXPECT_EQ(emulated.FirstCorrupt(), kNoReport);
     EXPECT_EQ(emulated.FirstRefused(), kNoReport);

@@ -48,7 +48,7 @@ struct LiveCopy {
       const uint32_t old = XorGranule(granule, static_cast<uint32_t>((bits & mask()) >> shift));
       return static_cast<Unit>(static_cast<Unit>(old) << shift);
     }
-    if (ragged_in != nullptr) return XorRaggedElement<Unit, kReturn>(address, bits, *ragged_in);
+    if (ragged_in != nullptr) return XorRaggedElement<Unit>(address, bits, *ragged_in);
     return XorElement<Unit, kReturn>(address, bits);
   }
   // A granule may share its byte with another, so it is stored by the difference.
@@ -63,32 +63,35 @@ template <typename Unit, typename Touch>
 XORBIT_DEVICE void ForEachCopy(const TileContext& tile, PlaceFinder* places, uint64_t element, Touch&& touch) {
   const UpdateOnDevice& update = *tile.update;
   if (tile.segment->split_granules != 0) {
-    const LivePart& part = places->FindPart(element);
+    PlaceHint hint{tile.start.part_index, 0};
+    const LivePart& part = FindPart(*tile.segment, element, &hint);
     if (part.granule_bits < 8 * sizeof(Unit)) {
-      const uint64_t tensor_element = places->TensorElementOf(part, element);
+      const TensorRun run = RunInPart(update, part, (&part)[1].first, element);
+      const uint64_t tensor_element = run.origin + (element - run.first);
       const ElementWeight weight(part.tensor_key, tensor_element * sizeof(Unit), tile.word_factors);
       const auto per_element = static_cast<uint32_t>(8 * sizeof(Unit)) / part.granule_bits;
       for (uint32_t i = 0; i < per_element * part.track_count; ++i) {
         const uint64_t granule = tensor_element * per_element + i % per_element;
-        const GranuleRun run = places->FindGranule(part, i / per_element, granule);
-        if (!run.present) continue;
+        const GranulePlace place = FindGranulePlace(&update, &part, granule, i / per_element);
+        if (!place.present) continue;
         LiveCopy<Unit> copy;
-        copy.granule = {run.live + (granule - run.first), part.granule_bits, &update.regions[run.region_index]};
+        copy.granule = {place.live, part.granule_bits, update.regions[place.region_index]};
         copy.shift = i % per_element * part.granule_bits;
-        copy.counted = run.counted;
+        copy.counted = place.counted;
         touch(copy, weight);
       }
       return;
     }
   }
   for (uint32_t track = 0; track < tile.segment->track_count; ++track) {
-    places->Seek<Unit>(element, track);
-    if (!places->is_present()) continue;
+    const CopyRun& run = places->Seek(element, track);
+    if (run.live_address == 0) continue;
+    const uint64_t at = (element - run.first) * sizeof(Unit);
     LiveCopy<Unit> copy;
-    copy.address = places->LiveAddressOf<Unit>(element);
-    if (places->is_ragged()) copy.ragged_in = &update.regions[places->region_index()];
-    copy.counted = places->is_counted();
-    touch(copy, ElementWeight(places->tensor_key(), places->TensorByteOf<Unit>(element), tile.word_factors));
+    copy.address = run.live_address + at;
+    if (run.ragged) copy.ragged_in = &update.regions[run.region_index];
+    copy.counted = run.counted;
+    touch(copy, ElementWeight(run.tensor_key, run.tensor_byte + at, tile.word_factors));
   }
 }
 

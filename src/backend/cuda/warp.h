@@ -10,8 +10,11 @@
 
 #ifdef __CUDACC__
 #define XORBIT_DEVICE __device__ __forceinline__
+// Rare paths are calls: inlined, they would be compiled once for each unit, mode and way to write, and take registers there.
+#define XORBIT_DEVICE_RARE inline __device__ __noinline__
 #else
 #define XORBIT_DEVICE inline
+#define XORBIT_DEVICE_RARE inline
 #endif
 
 namespace xorbit::cuda {

@@ -25,18 +25,23 @@ struct WidePiece {
   uint64_t skip_bytes;
 };
 
-// Sixteen bytes of a piece, zeros outside it; from any address.
-__device__ __forceinline__ uint4 LoadVector(const WidePiece& piece, uint64_t at) {
-  uint4 words{0, 0, 0, 0};
-  if (at >= piece.byte_count) return words;
-  const uint64_t left = piece.byte_count - at;
-  const bool whole = piece.address % kVectorBytes == 0 && left >= kVectorBytes && at >= piece.skip_bytes;
-  if (whole) return __ldcs(reinterpret_cast<const uint4*>(piece.address + at));
-  auto* target = reinterpret_cast<uint8_t*>(&words);
-  for (uint32_t i = 0; i < kVectorBytes && i < left; ++i) {
-    if (at + i >= piece.skip_bytes) target[i] = *reinterpret_cast<const uint8_t*>(piece.address + at + i);
+// Sixteen bytes of a piece, zeros outside it; from any address. Rare, and a call, so that the vectors of the other loads stay
+// in registers.
+XORBIT_DEVICE_RARE uint4 LoadByBytes(uint64_t address, uint64_t at, uint64_t skip_bytes, uint64_t byte_count) {
+  uint32_t words[4] = {0, 0, 0, 0};
+#pragma unroll
+  for (uint32_t i = 0; i < kVectorBytes; ++i) {
+    if (at + i < skip_bytes || at + i >= byte_count) continue;
+    words[i / 4] |= uint32_t{*reinterpret_cast<const uint8_t*>(address + at + i)} << (8 * (i % 4));
   }
-  return words;
+  return make_uint4(words[0], words[1], words[2], words[3]);
+}
+
+__device__ __forceinline__ uint4 LoadVector(const WidePiece& piece, uint64_t at) {
+  const bool whole = piece.address % kVectorBytes == 0 && at >= piece.skip_bytes && at + kVectorBytes <= piece.byte_count;
+  if (whole) return __ldcs(reinterpret_cast<const uint4*>(piece.address + at));
+  if (at >= piece.byte_count) return make_uint4(0, 0, 0, 0);
+  return LoadByBytes(piece.address, at, piece.skip_bytes, piece.byte_count);
 }
 
 struct LaneFactors {
@@ -52,10 +57,16 @@ __device__ __forceinline__ void ScanPiece(const ScanRange& range, const LaneFact
   constexpr uint64_t kRoundBytes = uint64_t{kScanThreads} * kLoads * kVectorBytes;
   for (uint64_t round = 0; round < piece.byte_count; round += kRoundBytes) {
     uint4 words[kLoads];
+    // The same for the whole block, so that nothing stands between the loads of a full round.
+    const bool full = piece.address % kVectorBytes == 0 && round >= skip_bytes && round + kRoundBytes <= piece.byte_count;
+    const uint64_t first = round + uint64_t{threadIdx.x} * kVectorBytes;
+    if (full) {
+      const auto* from = reinterpret_cast<const uint4*>(piece.address + first);
 #pragma unroll
-    for (uint32_t j = 0; j < kLoads; ++j) {
-      const uint64_t at = round + (uint64_t{j} * kScanThreads + threadIdx.x) * kVectorBytes;
-      words[j] = LoadVector(piece, at);
+      for (uint32_t j = 0; j < kLoads; ++j) words[j] = __ldcs(from + j * kScanThreads);
+    } else {
+#pragma unroll
+      for (uint32_t j = 0; j < kLoads; ++j) words[j] = LoadVector(piece, first + uint64_t{j} * kScanThreads * kVectorBytes);
     }
     // The block that this lane's load `quarter` is part of.
     const uint64_t own_at = round + (uint64_t{quarter} * kScanThreads + threadIdx.x) * kVectorBytes;

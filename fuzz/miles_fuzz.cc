@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <cstdlib>
 
+#include "codec/zstd_stream.h"
 #include "interchange/miles_index.h"
 #include "interchange/patched_tensor.h"
-#include "interchange/zstd_stream.h"
 
 namespace {
 

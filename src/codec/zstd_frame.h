@@ -1,11 +1,26 @@
-// Single Zstd frames of known size: what the `zstd` codec's frames and the outer chunks of the "+zstd" codecs are.
+// Single Zstd frames of known size: what the `zstd` codec's frames and the outer chunks of the "+zstd" codecs are. And what
+// zstd_stream.h, which has them piece by piece, shares with it.
 #pragma once
+
+#include <zstd.h>
 
 #include <cstdint>
 
 #include "base/bytes.h"
 
 namespace xorbit {
+
+struct ZstdContextDeleter {
+  void operator()(ZSTD_CCtx* context) const { ZSTD_freeCCtx(context); }
+  void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
+};
+
+// kUsage if libzstd has no such level.
+Status CheckZstdLevel(int level);
+
+// The content size that `frame` states; kCorrupt unless it is exactly one Zstd frame that states one. libzstd would also skip
+// "skippable" frames, and may be built to read its old formats: neither belongs here.
+Result<uint64_t> StatedZstdContentBytes(ConstBytes frame);
 
 // Longest frame that CompressZstdFrame makes of this many bytes.
 uint64_t MaxZstdFrameBytes(uint64_t content_bytes);

@@ -9,7 +9,7 @@
 #include "base/parallel.h"
 #include "base/staged_folder.h"
 #include "base/text.h"
-#include "interchange/zstd_stream.h"
+#include "codec/zstd_stream.h"
 #include "tensor/ownership.h"
 #include "tensor/safetensors.h"
 

@@ -8,8 +8,8 @@
 #include <variant>
 
 #include "base/bytes.h"
+#include "codec/zstd_stream.h"
 #include "interchange/miles_index.h"
-#include "interchange/zstd_stream.h"
 
 namespace xorbit {
 

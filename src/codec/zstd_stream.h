@@ -3,20 +3,14 @@
 // Piece by piece because a tensor's mask may be gigabytes and is mostly zeros: neither side ever holds it.
 #pragma once
 
-#include <zstd.h>
-
 #include <cstdint>
 #include <memory>
 #include <string_view>
 
 #include "base/bytes.h"
+#include "codec/zstd_frame.h"
 
 namespace xorbit {
-
-struct ZstdContextDeleter {
-  void operator()(ZSTD_CCtx* context) const { ZSTD_freeCCtx(context); }
-  void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
-};
 
 // Reads the untrusted bytes of one frame, which must outlive the reader. Memory is bounded by the smaller of the content and
 // 128 MiB, the longest window that is accepted. Not thread-safe.

@@ -1,4 +1,4 @@
-#include "interchange/zstd_stream.h"
+#include "codec/zstd_stream.h"
 
 #include <algorithm>
 #include <array>
@@ -26,17 +26,7 @@ bool AsksForTooLongWindow(ConstBytes frame) {
 }  // namespace
 
 Result<ZstdFrameReader> ZstdFrameReader::Open(ConstBytes frame) {
-  // libzstd would also skip "skippable" frames, and may be built to read its old formats: neither belongs here.
-  if (frame.size() < sizeof(uint32_t) || LoadLe<uint32_t>(frame.data()) != ZSTD_MAGICNUMBER) {
-    return CorruptError("does not start with a Zstd frame");
-  }
-  const unsigned long long content_bytes = ZSTD_getFrameContentSize(frame.data(), frame.size());
-  if (content_bytes == ZSTD_CONTENTSIZE_UNKNOWN || content_bytes == ZSTD_CONTENTSIZE_ERROR) {
-    return CorruptError("holds a Zstd frame that does not state its content size");
-  }
-  const size_t frame_bytes = ZSTD_findFrameCompressedSize(frame.data(), frame.size());
-  if (ZSTD_isError(frame_bytes)) return ZstdCorrupt(frame_bytes);
-  if (frame_bytes != frame.size()) return CorruptError("holds more than one Zstd frame");
+  XORBIT_ASSIGN_OR_RETURN(const uint64_t content_bytes, StatedZstdContentBytes(frame));
   if (AsksForTooLongWindow(frame)) return CorruptError("holds a Zstd frame with a window over 128 MiB");
   ZstdFrameReader reader;
   reader.context_.reset(ZSTD_createDCtx());
@@ -87,10 +77,7 @@ Status ZstdFrameReader::Finish() {
 }
 
 Result<ZstdFrameWriter> ZstdFrameWriter::Make(int level, uint64_t content_bytes) {
-  if (level < ZSTD_minCLevel() || level > ZSTD_maxCLevel()) {
-    return UsageError("Zstd level " + std::to_string(level) + " is outside " + std::to_string(ZSTD_minCLevel()) + " to " +
-                      std::to_string(ZSTD_maxCLevel()));
-  }
+  XORBIT_RETURN_IF_ERROR(CheckZstdLevel(level));
   ZstdFrameWriter writer;
   writer.context_.reset(ZSTD_createCCtx());
   if (!writer.context_) return IoError("no memory for a Zstd context");

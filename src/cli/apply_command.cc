@@ -17,12 +17,9 @@ struct ApplyOptions {
 Answer Describe(const ApplyOptions& options, const ApplySummary& summary, const StageTimers& timers) {
   const std::string& result = options.in_place ? options.checkpoint : options.out;
   Answer answer;
-  answer.fields = {{"checkpoint", result},
-                   {"changed_elements", summary.change_count},
-                   {"deltas", summary.applied_count},
-                   {"already_there", summary.already_there},
-                   {"recovered", summary.recovered},
-                   {"digest", summary.digest ? Json(ToText(*summary.digest)) : Json()},
+  answer.fields = {{"checkpoint", result},           {"changed_elements", summary.change_count},
+                   {"deltas", summary.delta_count},  {"already_there", summary.already_there},
+                   {"recovered", summary.recovered}, {"digest", summary.digest ? Json(ToText(*summary.digest)) : Json()},
                    {"timings", TimingsOf(timers)}};
   if (summary.recovered) answer.text += fmt::format("{}: finished an interrupted apply first\n", result);
   if (summary.already_there) {

@@ -13,17 +13,17 @@ struct VerifyOptions {
 
 // "base" and "target" for one delta; in a chain, the states in between have numbers.
 std::string NameOfState(const StateReport& report, size_t chain_size) {
-  switch (report.standing) {
-    case Standing::kInterrupted:
+  switch (report.position) {
+    case ChainPosition::kInterrupted:
       return "interrupted";
-    case Standing::kElsewhere:
+    case ChainPosition::kNotOnChain:
       return "neither";
-    case Standing::kAt:
+    case ChainPosition::kOnChain:
       break;
   }
-  if (report.applied_count == 0) return "base";
-  if (report.applied_count == chain_size) return "target";
-  return fmt::format("after delta {} of {}", report.applied_count, chain_size);
+  if (report.chain_index == 0) return "base";
+  if (report.chain_index == chain_size) return "target";
+  return fmt::format("after delta {} of {}", report.chain_index, chain_size);
 }
 
 Result<Answer> RunVerify(Session& session, const VerifyOptions& options) {
@@ -34,7 +34,7 @@ Result<Answer> RunVerify(Session& session, const VerifyOptions& options) {
   const std::string state = NameOfState(report, chain.size());
   answer.fields = {{"state", state}, {"digest", ToText(report.digest)}, {"timings", TimingsOf(session.timers())}};
   answer.text = state + "\n";
-  answer.exit_code = report.standing == Standing::kAt ? 0 : 1;
+  answer.exit_code = report.position == ChainPosition::kOnChain ? 0 : 1;
   return answer;
 }
 

@@ -8,7 +8,7 @@ namespace xorbit {
 namespace {
 
 // Streams a plan's changes; success means that every one of them is known, proven and in the sink.
-Result<uint64_t> Fill(const Runtime& runtime, const PatchPlan& plan, const Checkpoint& checkpoint, PatchSink* sink) {
+Result<uint64_t> StreamPlan(const Runtime& runtime, const PatchPlan& plan, const Checkpoint& checkpoint, PatchSink* sink) {
   const Stage stage(runtime.timers, "pre-flight");
   if (runtime.progress != nullptr) runtime.progress->Begin("pre-flight", checkpoint.layout().total_bytes());
   return plan.stream(checkpoint, sink);
@@ -28,14 +28,14 @@ Status StepInPlace(const Runtime& runtime, FileTarget* target, const fs::path& p
   XORBIT_ASSIGN_OR_RETURN(const std::optional<PatchPlan> plan, make_plan(checkpoint));
   if (!plan) return {};
   XORBIT_ASSIGN_OR_RETURN(std::unique_ptr<JournalWriter> journal, target->Begin(TargetFilesOf(checkpoint), plan->identity));
-  XORBIT_ASSIGN_OR_RETURN(const uint64_t change_count, Fill(runtime, *plan, checkpoint, journal.get()));
+  XORBIT_ASSIGN_OR_RETURN(const uint64_t change_count, StreamPlan(runtime, *plan, checkpoint, journal.get()));
   // Fence: from here on the journal can finish or undo the change, whatever happens.
   {
     const Stage stage(runtime.timers, "store");
     XORBIT_RETURN_IF_ERROR(target->Commit(std::move(journal)));
   }
   summary->change_count += change_count;
-  summary->applied_count += plan->delta_count;
+  summary->delta_count += plan->delta_count;
   summary->digest = plan->digest ? *plan->digest : ScanFiles(runtime, checkpoint);
   return {};
 }
@@ -76,7 +76,7 @@ Result<ApplySummary> ApplyInPlace(const Runtime& runtime, const fs::path& path, 
     return Status(status.code(), status.message() + "; an interrupted earlier apply was finished before this");
   }
   XORBIT_RETURN_IF_ERROR(status);
-  summary.already_there = summary.applied_count == 0;
+  summary.already_there = summary.delta_count == 0;
   return summary;
 }
 
@@ -103,8 +103,8 @@ Result<ApplySummary> ApplyToCopy(const Runtime& runtime, const fs::path& path, c
   ApplySummary summary;
   summary.already_there = !plan.has_value();
   if (plan) {
-    XORBIT_ASSIGN_OR_RETURN(summary.change_count, Fill(runtime, *plan, checkpoint, copy.get()));
-    summary.applied_count = plan->delta_count;
+    XORBIT_ASSIGN_OR_RETURN(summary.change_count, StreamPlan(runtime, *plan, checkpoint, copy.get()));
+    summary.delta_count = plan->delta_count;
     summary.digest = plan->digest;
     // The source may have been changed between the plan and the copy: the copy is proven before anybody can see it.
     const Stage stage(runtime.timers, "check");

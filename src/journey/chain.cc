@@ -47,8 +47,8 @@ Result<StateReport> IdentifyState(const Runtime& runtime, const Checkpoint& chec
   for (size_t i = 0; i <= chain.size(); ++i) {
     const StateDigest& state = i == 0 ? chain.front().manifest.base : chain[i - 1].manifest.target;
     if (report.digest != state) continue;
-    report.standing = Standing::kAt;
-    report.applied_count = i;
+    report.position = ChainPosition::kOnChain;
+    report.chain_index = i;
     break;
   }
   return report;
@@ -56,7 +56,7 @@ Result<StateReport> IdentifyState(const Runtime& runtime, const Checkpoint& chec
 
 Result<StateReport> IdentifyState(const Runtime& runtime, const fs::path& checkpoint_path, const std::vector<Delta>& chain) {
   XORBIT_ASSIGN_OR_RETURN(const bool interrupted, IsInterrupted(checkpoint_path));
-  if (interrupted) return StateReport{.standing = Standing::kInterrupted, .applied_count = 0, .digest = {}};
+  if (interrupted) return StateReport{.position = ChainPosition::kInterrupted, .chain_index = 0, .digest = {}};
   XORBIT_ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Open(checkpoint_path));
   return IdentifyState(runtime, checkpoint, chain);
 }

@@ -9,8 +9,8 @@ namespace {
 // Which end of the chain the checkpoint is at, or a refusal.
 Result<ValueSide> SideOf(const Runtime& runtime, const Checkpoint& checkpoint, const std::vector<Delta>& chain) {
   XORBIT_ASSIGN_OR_RETURN(const StateReport state, IdentifyState(runtime, checkpoint, chain));
-  if (state.standing == Standing::kAt && state.applied_count == 0) return ValueSide::kBase;
-  if (state.standing == Standing::kAt && state.applied_count == chain.size()) return ValueSide::kTarget;
+  if (state.position == ChainPosition::kOnChain && state.chain_index == 0) return ValueSide::kBase;
+  if (state.position == ChainPosition::kOnChain && state.chain_index == chain.size()) return ValueSide::kTarget;
   return RefusedError("the checkpoint is neither the base nor the target of this chain of deltas");
 }
 

@@ -60,11 +60,11 @@ Result<DeltaSummary> FoldDeltas(const Runtime& runtime, const std::vector<fs::pa
                                 const Checkpoint* checkpoint, const DeltaOptions& options);
 
 // Where a checkpoint stands relative to a chain of deltas.
-enum class Standing { kAt, kInterrupted, kElsewhere };
+enum class ChainPosition { kOnChain, kInterrupted, kNotOnChain };
 struct StateReport {
-  Standing standing = Standing::kElsewhere;
-  size_t applied_count = 0;  // kAt: deltas of the chain already in; 0 is the base, chain size the target
-  StateDigest digest;        // of the checkpoint; zero when interrupted
+  ChainPosition position = ChainPosition::kNotOnChain;
+  size_t chain_index = 0;  // kOnChain: how many deltas of the chain are in; 0 is the base, the chain's size the target
+  StateDigest digest;      // of the checkpoint; zero when interrupted
 };
 // kRefused if the layouts differ. Changes nothing. An opened checkpoint is taken as not interrupted.
 Result<StateReport> IdentifyState(const Runtime& runtime, const fs::path& checkpoint, const std::vector<Delta>& chain);
@@ -79,7 +79,7 @@ Result<Checkpoint> OpenSettled(const fs::path& path);
 
 struct ApplySummary {
   uint64_t change_count = 0;  // elements that were changed; 0 if the checkpoint was there already
-  size_t applied_count = 0;   // deltas that this call took
+  size_t delta_count = 0;     // deltas that this call applied
   bool already_there = false;
   bool recovered = false;             // an interrupted earlier apply was finished first
   std::optional<StateDigest> digest;  // of the result, unless it was there already

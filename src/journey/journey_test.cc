@@ -166,10 +166,10 @@ TEST_F(JourneyTest, SaysWhereACheckpointStands) {
   MakeRun(folder, 7, 2);
   MakeStep(folder, 0, 1, "delta", {});
   const std::vector<Delta> chain = OpenChain(runtime_, {folder / "delta"}).value();
-  EXPECT_EQ(IdentifyState(runtime_, folder / "state-0", chain)->applied_count, 0U);
-  EXPECT_EQ(IdentifyState(runtime_, folder / "state-1", chain)->applied_count, 1U);
-  EXPECT_EQ(IdentifyState(runtime_, folder / "state-1", chain)->standing, Standing::kAt);
-  EXPECT_EQ(IdentifyState(runtime_, folder / "state-2", chain)->standing, Standing::kElsewhere);
+  EXPECT_EQ(IdentifyState(runtime_, folder / "state-0", chain)->chain_index, 0U);
+  EXPECT_EQ(IdentifyState(runtime_, folder / "state-1", chain)->chain_index, 1U);
+  EXPECT_EQ(IdentifyState(runtime_, folder / "state-1", chain)->position, ChainPosition::kOnChain);
+  EXPECT_EQ(IdentifyState(runtime_, folder / "state-2", chain)->position, ChainPosition::kNotOnChain);
 }
 
 TEST_F(JourneyTest, RefusesAWrongBaseAnExistingTargetAndAChangedFrozenTensor) {

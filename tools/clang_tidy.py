@@ -4,7 +4,8 @@ usage: clang_tidy.py CLANG_TIDY COMPILE_COMMANDS_JSON CACHE_FOLDER
 
 A source that passed leaves a file in the cache named by a hash of the checks, the tool's version, the compile command, and the
 contents of the source and of all headers of the house that it includes, directly or not. Tests, fuzz targets and benchmarks are
-left out: two compilers read them with all warnings on, and checking them would cost more time than everything else.
+left out: two compilers read them with all warnings on, and checking them would cost more time than everything else. Device code
+(.cu) is left out too, because its compile commands are nvcc's own; its headers are read with the host code that includes them.
 """
 
 import hashlib
@@ -30,6 +31,10 @@ def with_headers(source, seen):
     return seen
 
 
+def is_shipped(source):
+    return source.is_relative_to(ROOT / "src") and source.suffix == ".cc" and not source.stem.endswith("_test")
+
+
 def key_of(command, tool_version):
     digest = hashlib.sha256((tool_version + command["command"].replace(str(ROOT), "")).encode())
     for file in [ROOT / ".clang-tidy", *sorted(with_headers(Path(command["file"]), set()))]:
@@ -37,12 +42,15 @@ def key_of(command, tool_version):
     return digest.hexdigest()
 
 
-def check(tool, database, command):
-    """What clang-tidy says about one source; empty if nothing."""
+def check(tool, database, command, passed):
+    """What clang-tidy says about one source; if nothing, leaves the file `passed` at once, so that a broken run is not lost."""
     run = subprocess.run(
         [tool, "--quiet", "-p", str(database.parent), command["file"]], capture_output=True, text=True, check=False
     )
-    return "" if run.returncode == 0 else run.stdout + run.stderr
+    if run.returncode != 0:
+        return run.stdout + run.stderr
+    passed.touch()
+    return ""
 
 
 def main():
@@ -50,18 +58,14 @@ def main():
     cache.mkdir(parents=True, exist_ok=True)
     version = subprocess.run([tool, "--version"], capture_output=True, text=True, check=True).stdout
     commands = json.loads(database.read_text(encoding="utf-8"))
-    shipped = [c for c in commands if Path(c["file"]).is_relative_to(ROOT / "src") and not c["file"].endswith("_test.cc")]
+    shipped = [c for c in commands if is_shipped(Path(c["file"]))]
     changed = {key: c for c in shipped if not (cache / (key := key_of(c, version))).exists()}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        complaints = dict(zip(changed, pool.map(lambda c: check(tool, database, c), changed.values()), strict=True))
-    for key, complaint in complaints.items():
-        if complaint:
-            print(complaint)
-        else:
-            (cache / key).touch()
-    failed = sum(bool(complaint) for complaint in complaints.values())
-    print(f"clang-tidy: {len(shipped)} sources, {len(changed)} changed, {failed} with complaints")
-    return 1 if failed else 0
+        answers = list(pool.map(lambda item: check(tool, database, item[1], cache / item[0]), changed.items()))
+    complaints = [answer for answer in answers if answer]
+    print(*complaints, sep="\n", end="")
+    print(f"clang-tidy: {len(shipped)} sources, {len(changed)} changed, {len(complaints)} with complaints")
+    return 1 if complaints else 0
 
 
 if __name__ == "__main__":

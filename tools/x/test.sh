@@ -1,8 +1,8 @@
 # ./x test: everything that must hold before a change lands. All steps run even if one fails, so that one run tells everything.
 #
 # Builds: release, as users get it; clang with AddressSanitizer, UndefinedBehaviorSanitizer and libFuzzer, which also is the
-# second compiler to read the code; with --full also ThreadSanitizer, for tests with the label `concurrency` only, clang-tidy, and
-# tests with the label `soak`.
+# second compiler to read the code; ThreadSanitizer, for tests with the label `concurrency` only. --full adds tests with the label
+# `soak`.
 
 RESULTS=build/test-results
 
@@ -39,11 +39,11 @@ test_preset() {
 }
 
 run_tests() {
-  local full=no fuzz_seconds=3 without_soaks=(--label-exclude soak)
+  local fuzz_seconds=3 without_soaks=(--label-exclude soak)
   case ${1:-} in
     '') ;;
     --full)
-      full=yes fuzz_seconds=60 without_soaks=()
+      fuzz_seconds=60 without_soaks=()
       export XORBIT_TEST_SEED=${XORBIT_TEST_SEED:-$RANDOM$RANDOM}
       echo "XORBIT_TEST_SEED=$XORBIT_TEST_SEED"
       ;;
@@ -59,10 +59,8 @@ run_tests() {
     step test-release strictly test_preset release "${without_soaks[@]}" || true
   step build-sanitized strictly build_preset fuzz -DXORBIT_TESTS=ON "-DXORBIT_FUZZ_SECONDS=$fuzz_seconds" &&
     step test-sanitized strictly test_preset fuzz "${without_soaks[@]}" || true
-  if [[ $full == yes ]]; then
-    step build-threads strictly build_preset tsan &&
-      step test-threads strictly test_preset tsan "${without_soaks[@]}" || true
-    step clang-tidy strictly lint_clang_tidy || true
-  fi
+  step build-threads strictly build_preset tsan &&
+    step test-threads strictly test_preset tsan "${without_soaks[@]}" || true
+  step clang-tidy strictly lint_clang_tidy || true
   python3 tools/tally.py "$RESULTS"
 }

@@ -34,12 +34,25 @@ build_binary() {
   cmake --build --preset release --target xorbit -j "$JOBS"
 }
 
+# The rivals' own tools, in a virtual environment of their own: bench/rivals/requirements.txt.
+run_rivals() {
+  local stamp=build/rivals/requirements.txt
+  if ! cmp -s bench/rivals/requirements.txt "$stamp"; then
+    python3 -m venv build/rivals
+    build/rivals/bin/pip install --quiet --disable-pip-version-check -r bench/rivals/requirements.txt
+    cp bench/rivals/requirements.txt "$stamp"
+  fi
+  build/rivals/bin/python bench/run_rivals.py --xorbit build/release/xorbit "$@"
+}
+
 run_bench() {
   mkdir -p build
   configure release -DXORBIT_TESTS=OFF -DXORBIT_BENCHMARKS=ON
   cmake --build --preset release -j "$JOBS"
   local name=${1:-}
-  if [[ -n $name && -x build/release/bench/${name}_bench ]]; then
+  if [[ $name == rivals ]]; then
+    run_rivals "${@:2}"
+  elif [[ -n $name && -x build/release/bench/${name}_bench ]]; then
     "build/release/bench/${name}_bench" "${@:2}"
   else
     build/release/xorbit bench "$@"

@@ -75,6 +75,22 @@ Result<std::vector<uint64_t>> CommittedVersions(Stream& stream, uint64_t newest)
   return committed;
 }
 
+// Whether what is no delta and no anchor now can never be one again: it was never sealed, or it is sealed and lost. Anything else
+// is damaged, or was read badly, and may be whole tomorrow: a way that an earlier list kept may depend on it.
+Result<bool> IsLost(Stream& stream, const PublicationPlace& place, const Folder& folder) {
+  const bool is_sealed = std::ranges::any_of(folder.objects, [&](const ObjectInfo& object) {
+    const auto placed = ParsePlacedKey(stream.info().stream_id, object.key);
+    return placed && IsSeal(placed->file);
+  });
+  if (!is_sealed) return true;
+  if (place.publication_id.empty() || place.publication_id == kFoldPublicationId) return false;  // these cannot lose
+  XORBIT_ASSIGN_OR_RETURN(const std::optional<VersionRecord> record, stream.Record(place.target_version));
+  if (!record || !record->committed()) return record.has_value();
+  if (record->parent == place.base_version && record->publication_id == place.publication_id) return false;
+  const Edge edge = {place.base_version, place.target_version, place.publication_id, 0, ""};
+  return stream.ReadManifest(edge).status().code() == Code::kRefused;
+}
+
 // What retention gives up, and what is no delta and no anchor although its version was decided and the grace has passed.
 Result<Tombstones> PlanTombstones(Stream& stream, const Folders& folders, const GcOptions& options) {
   Tombstones tombstones;
@@ -95,6 +111,8 @@ Result<Tombstones> PlanTombstones(Stream& stream, const Folders& folders, const 
   XORBIT_ASSIGN_OR_RETURN(const int64_t now_ns, stream.store().NowNs());
   for (const auto& [place, folder] : folders) {
     if (useful.contains(place) || place.target_version > newest || now_ns - folder.newest_ns < options.grace_ns) continue;
+    XORBIT_ASSIGN_OR_RETURN(const bool is_lost, IsLost(stream, place, folder));
+    if (!is_lost) continue;
     if (place.publication_id.empty()) {
       XORBIT_ASSIGN_OR_RETURN(const bool dead, stream.IsDeadAnchor(place.target_version));
       if (!dead) plan.anchors.push_back(place.target_version);

@@ -23,7 +23,7 @@ struct GcReport {
 
 // Safe beside publishers, receivers and other collectors, whatever their clocks: nobody's bytes change, receivers that lose an
 // object plan again, and a way from the base or an anchor to the newest version always stays. May be repeated after any error.
-// Also gives up what publications that lost or died left behind, once it is as old as the grace.
+// Also gives up what publications that lost or died left behind, once it is as old as the grace; never what is only damaged.
 Result<GcReport> CollectGarbage(Stream& stream, const GcOptions& options);
 
 }  // namespace xorbit

@@ -100,6 +100,32 @@ TEST_F(GcTest, RemovesWhatLostOrDied) {
   EXPECT_EQ(Collect(stream_).removed_object_count, 1U);
 }
 
+// A step and a fold that are badly read for a while, by a collector that comes long after: when they are whole again, so is the way.
+TEST_F(GcTest, NeverGivesUpWhatIsOnlyDamaged) {
+  testing_store::PublishChain(stream_, 20);
+  ASSERT_TRUE(testing_store::PutFold(stream_, 0, 16).ok());
+  Collect(stream_);
+  Wait();
+  Collect(stream_);
+  const std::vector<ObjectInfo> objects = store_.List("run-1/v").value();
+  for (const ObjectInfo& object : objects) {
+    const bool is_of_way = object.key.starts_with("run-1/v000016/from_v000000/") || object.key.starts_with("run-1/v000018/from_");
+    if (!is_of_way) continue;
+    Buffer whole;
+    store_.Corrupt(object.key, [&whole](Buffer* bytes) {
+      whole = *bytes;
+      bytes->resize(bytes->size() / 2);
+    });
+    Wait();
+    Stream collector = Stream::Open(store_, "run-1").value();
+    Collect(collector);
+    store_.Corrupt(object.key, [&whole](Buffer* bytes) { *bytes = whole; });
+    Wait();
+    Collect(collector);  // has seen the damage, and sees that it is gone
+    for (Stream* stream : {&collector, &stream_}) EXPECT_TRUE(stream->Route(0, 20).ok()) << object.key;
+  }
+}
+
 TEST_F(GcTest, KeepsTheNewestAnchor) {
   testing_store::PublishChain(stream_, 60);
   const AnchorSource file{"model.safetensors", AsBytes("weights")};

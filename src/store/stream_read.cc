@@ -64,7 +64,8 @@ Result<Manifest> Stream::ReadManifest(const Edge& edge) {
   return manifest;
 }
 
-// Reads a manifest once and remembers whether it fits. Success if it could be judged.
+// Reads a manifest once and remembers whether it fits, but for one that is damaged: it may be whole the next time. Success if it
+// could be judged.
 Status Stream::JudgePlace(const PublicationPlace& place) {
   {
     const std::lock_guard lock(state_->mutex);
@@ -73,6 +74,7 @@ Status Stream::JudgePlace(const PublicationPlace& place) {
   const Result<Manifest> manifest = ReadManifest({place.base_version, place.target_version, place.publication_id, 0, ""});
   if (manifest.ok() || manifest.status().code() == Code::kNotFound) return {};
   if (manifest.status().code() == Code::kIo) return manifest.status();
+  if (manifest.status().code() == Code::kCorrupt) return {};
   const std::lock_guard lock(state_->mutex);
   state_->fits.insert({place, false});
   return {};

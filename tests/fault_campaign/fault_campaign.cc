@@ -55,7 +55,7 @@ constexpr std::array<KindInfo, static_cast<size_t>(Kind::kCount)> kKinds = {{
     {"replies lost", 6, StoreFault::kReplyLost},
     {"writes late, perhaps of a dead process", 6, StoreFault::kWrittenLate},
     {"disk full", 4},
-    {"collector with a jumping clock, killed", 5},
+    {"collector: clock jumps, killed", 5},
     {"second trainer, killed", 5},
     {"power cut: unsynced writes lost or reordered", 4},
 }};
@@ -107,7 +107,10 @@ bool Inject(World& world, Kind kind, Random& random) {
       return true;
     case Kind::kClockJump: {
       constexpr uint64_t kDayNs = 86'400'000'000'000;
-      world.seat(kCollector).clock_jump_ns = static_cast<int64_t>(Between(random, 0, 2 * kDayNs)) - int64_t{kDayNs};
+      Seat& collector = world.seat(kCollector);
+      collector.clock_jump_ns = static_cast<int64_t>(Between(random, 0, 2 * kDayNs)) - int64_t{kDayNs};
+      collector.fault = StoreFault::kReadFlips;  // what it takes for true it decides for all
+      collector.fault_calls = random() % 2 == 0 ? 0 : Between(random, 1, 8);
       VisitOf(world, kCollector, random);
       return true;
     }

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/text.h"
+#include "store/checked_text.h"
 
 namespace xorbit {
 namespace {
@@ -81,8 +82,7 @@ class StoreCohort final : public CohortMember {
 // --- reading ---
 
 Result<std::string> StoreCohort::Read(uint64_t session, const std::string& file) {
-  XORBIT_ASSIGN_OR_RETURN(const Buffer bytes, store_.Get(Key(session, file), kMaxCohortRecordBytes));
-  return std::string(AsText(bytes));
+  return GetText(store_, Key(session, file), kMaxCohortRecordBytes);
 }
 
 // Leaves `ruling` as it is while there is none.
@@ -132,13 +132,13 @@ Status StoreCohort::ReadPrepared() {
 
 Status StoreCohort::Propose(uint64_t session, const std::string& ruling_file, Move move) {
   const RulingRecord ruling{move == Move::kProposeYes, move == Move::kProposeYes ? "" : reason_};
-  const Status put = store_.PutNew(Key(session, ruling_file), AsBytes(WriteRuling(ruling)));
+  const Status put = PutText(store_, Key(session, ruling_file), WriteRuling(ruling));
   return put.code() == Code::kExists ? Status() : put;  // somebody was faster: what is there counts
 }
 
 Result<Move> StoreCohort::Step(const Round& round, bool impatient, bool* has_voted) {
   if (!*has_voted) {
-    const Status put = store_.PutNew(Key(session_, round.vote_file), AsBytes(round.vote));
+    const Status put = PutText(store_, Key(session_, round.vote_file), round.vote);
     if (put.code() == Code::kExists) {
       return RefusedError("another process speaks for rank " + std::to_string(options_.rank) + " of this cohort; stop one");
     }
@@ -203,7 +203,7 @@ Result<SessionTarget> StoreCohort::Open(const SessionTarget& wanted) {
   XORBIT_RETURN_IF_ERROR(SkipEnded());
   Begin();
   const std::string text = WriteTarget(wanted, options_.rank_count);
-  const Status put = store_.PutNew(Key(session_, "target.json"), AsBytes(text));
+  const Status put = PutText(store_, Key(session_, "target.json"), text);
   if (put.ok()) return target_ = wanted;
   if (put.code() != Code::kExists) return put;
   XORBIT_ASSIGN_OR_RETURN(const std::string there, Read(session_, "target.json"));

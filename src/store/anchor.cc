@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "payload/json_fields.h"
+#include "store/checked_text.h"
 
 namespace xorbit {
 namespace {
@@ -76,7 +77,7 @@ Status PutAnchor(Stream& stream, uint64_t version, std::span<const AnchorSource>
   for (const AnchorSource& file : files) {
     XORBIT_RETURN_IF_ERROR(stream.store().PutNew(AnchorFolder(id, version) + file.name, file.bytes));
   }
-  return stream.store().PutNew(AnchorKey(id, version), AsBytes(text));
+  return PutText(stream.store(), AnchorKey(id, version), text);
 }
 
 Result<std::vector<uint64_t>> AnchorVersions(Stream& stream) {
@@ -98,8 +99,8 @@ Result<Anchor> ReadAnchor(Stream& stream, uint64_t version) {
   const std::string key = AnchorKey(stream.info().stream_id, version);
   XORBIT_ASSIGN_OR_RETURN(const bool dead, stream.IsDeadAnchor(version));
   if (dead) return NotFoundError("the anchor of version " + std::to_string(version) + " was given up");
-  XORBIT_ASSIGN_OR_RETURN(const Buffer text, stream.store().Get(key, kMaxAnchorBytes));
-  auto anchor = ParseAnchor(AsText(text));
+  XORBIT_ASSIGN_OR_RETURN(const std::string text, GetText(stream.store(), key, kMaxAnchorBytes));
+  auto anchor = ParseAnchor(text);
   if (!anchor.ok()) return anchor.status().WithContext(key);
   if (anchor->version != version || anchor->state != record.target) return CorruptError(key + " is of another version");
   return anchor;

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "store/anchor.h"
+#include "store/checked_text.h"
 
 namespace xorbit {
 namespace {
@@ -55,8 +56,8 @@ Status RemoveDead(Stream& stream, const Folders& folders, int64_t grace_ns, GcRe
     const std::string key = TombstonesKey(stream.info().stream_id, number);
     XORBIT_ASSIGN_OR_RETURN(const ObjectInfo info, stream.store().Stat(key));
     if (now_ns - info.modified_ns < grace_ns) continue;
-    XORBIT_ASSIGN_OR_RETURN(const Buffer text, stream.store().Get(key, kMaxTombstoneBytes));
-    XORBIT_ASSIGN_OR_RETURN(Tombstones tombstones, ParseTombstones(AsText(text)));
+    XORBIT_ASSIGN_OR_RETURN(const std::string text, GetText(stream.store(), key, kMaxTombstoneBytes));
+    XORBIT_ASSIGN_OR_RETURN(Tombstones tombstones, ParseTombstones(text));
     for (const uint64_t version : tombstones.anchors) tombstones.places.push_back({version, version, ""});
     for (const PublicationPlace& place : tombstones.places) {
       const auto folder = folders.find(place);
@@ -75,8 +76,8 @@ Result<std::vector<uint64_t>> CommittedVersions(Stream& stream, uint64_t newest)
   return committed;
 }
 
-// Whether what is no delta and no anchor now can never be one again: it was never sealed, or it is sealed and lost. Anything else
-// is damaged, or was read badly, and may be whole tomorrow: a way that an earlier list kept may depend on it.
+// Whether what is no delta and no anchor now can never be one again: it was never sealed, or it is sealed and lost. Anything
+// else is damaged, or was read badly, and may be whole tomorrow: a way that an earlier list kept may depend on it.
 Result<bool> IsLost(Stream& stream, const PublicationPlace& place, const Folder& folder) {
   const bool is_sealed = std::ranges::any_of(folder.objects, [&](const ObjectInfo& object) {
     const auto placed = ParsePlacedKey(stream.info().stream_id, object.key);

@@ -100,7 +100,8 @@ TEST_F(GcTest, RemovesWhatLostOrDied) {
   EXPECT_EQ(Collect(stream_).removed_object_count, 1U);
 }
 
-// A step and a fold that are badly read for a while, by a collector that comes long after: when they are whole again, so is the way.
+// A step and a fold that are badly read for a while, by a collector that comes long after: when they are whole again, so is the
+// way.
 TEST_F(GcTest, NeverGivesUpWhatIsOnlyDamaged) {
   testing_store::PublishChain(stream_, 20);
   ASSERT_TRUE(testing_store::PutFold(stream_, 0, 16).ok());
@@ -109,7 +110,8 @@ TEST_F(GcTest, NeverGivesUpWhatIsOnlyDamaged) {
   Collect(stream_);
   const std::vector<ObjectInfo> objects = store_.List("run-1/v").value();
   for (const ObjectInfo& object : objects) {
-    const bool is_of_way = object.key.starts_with("run-1/v000016/from_v000000/") || object.key.starts_with("run-1/v000018/from_");
+    const bool is_of_way =
+        object.key.starts_with("run-1/v000016/from_v000000/") || object.key.starts_with("run-1/v000018/from_");
     if (!is_of_way) continue;
     Buffer whole;
     store_.Corrupt(object.key, [&whole](Buffer* bytes) {

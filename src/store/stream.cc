@@ -3,13 +3,12 @@
 #include <algorithm>
 
 #include "payload/json_fields.h"
+#include "store/checked_text.h"
 #include "store/head_hint.h"
 #include "store/stream_state.h"
 
 namespace xorbit {
 namespace {
-
-Status PutText(ObjectStore& store, const std::string& key, const std::string& text) { return store.PutNew(key, AsBytes(text)); }
 
 // The streams of a store: folders that hold a stream.json.
 Result<std::vector<std::string>> StreamIds(ObjectStore& store) {
@@ -59,7 +58,7 @@ Result<Stream> Stream::Create(ObjectStore& store, const StreamInfo& info, const 
   first.decision = Decision::kCommitted;
   first.target = info.base;
   first.layout_digest = info.layout_digest;
-  XORBIT_RETURN_IF_ERROR(PutText(store, LayoutKey(info.stream_id, info.layout_digest), WriteLayoutJson(layout)));
+  XORBIT_RETURN_IF_ERROR(store.PutNew(LayoutKey(info.stream_id, info.layout_digest), AsBytes(WriteLayoutJson(layout))));
   XORBIT_RETURN_IF_ERROR(PutText(store, StreamInfoKey(info.stream_id), WriteStreamInfo(info)));
   XORBIT_RETURN_IF_ERROR(PutText(store, VersionRecordKey(info.stream_id, 0), WriteVersionRecord(first)));
   return Open(store, info.stream_id);
@@ -71,10 +70,10 @@ Result<Stream> Stream::Open(ObjectStore& store, std::string_view stream_id) {
     XORBIT_ASSIGN_OR_RETURN(id, OnlyStreamId(store));
   }
   if (!IsSafeId(id)) return UsageError("a stream's id is letters, digits, '.', '_' and '-', not beginning with '.'");
-  auto text = store.Get(StreamInfoKey(id), kMaxStreamInfoBytes);
+  const Result<std::string> text = GetText(store, StreamInfoKey(id), kMaxStreamInfoBytes);
   if (!text.ok() && text.status().code() == Code::kNotFound) return NotFoundError("the store holds no stream '" + id + "'");
   if (!text.ok()) return text.status();
-  auto info = ParseStreamInfo(AsText(*text));
+  auto info = ParseStreamInfo(*text);
   if (!info.ok()) return info.status().WithContext(StreamInfoKey(id));
   if (info->stream_id != id) return CorruptError(StreamInfoKey(id) + " is of another stream");
   XORBIT_ASSIGN_OR_RETURN(Layout layout, ReadLayout(store, *info));
@@ -95,10 +94,10 @@ Result<std::optional<VersionRecord>> Stream::Record(uint64_t version) {
   }
   if (version > kMaxVersion) return std::optional<VersionRecord>();
   const std::string key = VersionRecordKey(state_->info.stream_id, version);
-  const Result<Buffer> text = state_->store.Get(key, kMaxVersionRecordBytes);
+  const Result<std::string> text = GetText(state_->store, key, kMaxVersionRecordBytes);
   if (!text.ok() && text.status().code() == Code::kNotFound) return std::optional<VersionRecord>();
   if (!text.ok()) return text.status();
-  auto record = ParseVersionRecord(AsText(*text));
+  auto record = ParseVersionRecord(*text);
   if (!record.ok()) return record.status().WithContext(key);
   if (record->version != version) return CorruptError(key + " is of version " + std::to_string(record->version));
   if (record->committed() && record->layout_digest != state_->layout.digest())

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "payload/payload_reader.h"
+#include "store/checked_text.h"
 #include "store/head_hint.h"
 #include "store/stream_state.h"
 #include "tensor/ownership.h"
@@ -90,7 +91,7 @@ Status Stream::PutReceipt(const Receipt& receipt) {
   XORBIT_RETURN_IF_ERROR(CheckPayloads(receipt.place, {receipt.owner}));
   const std::string text = WriteReceipt(receipt);
   if (auto read_back = ParseReceipt(text); !read_back.ok()) return UsageError("the receipt " + read_back.status().message());
-  return state_->store.PutNew(ReceiptKey(state_->info.stream_id, receipt.place, receipt.owner_index), AsBytes(text));
+  return PutText(state_->store, ReceiptKey(state_->info.stream_id, receipt.place, receipt.owner_index), text);
 }
 
 Result<std::vector<Receipt>> Stream::ReadReceipts(const PublicationPlace& place) {
@@ -99,8 +100,8 @@ Result<std::vector<Receipt>> Stream::ReadReceipts(const PublicationPlace& place)
   if (objects.empty()) return NotFoundError("no rank has delivered its receipt yet");
   std::vector<Receipt> receipts;
   const auto read = [&](const std::string& key) -> Status {
-    XORBIT_ASSIGN_OR_RETURN(const Buffer text, state_->store.Get(key, kMaxReceiptBytes));
-    auto receipt = ParseReceipt(AsText(text));
+    XORBIT_ASSIGN_OR_RETURN(const std::string text, GetText(state_->store, key, kMaxReceiptBytes));
+    auto receipt = ParseReceipt(text);
     if (!receipt.ok()) return receipt.status().WithContext(key);
     if (receipt->place != place || ReceiptKey(id, place, receipt->owner_index) != key) {
       return CorruptError(key + " is of another publication or rank");
@@ -258,7 +259,7 @@ Result<VersionRecord> Stream::Decide(const VersionRecord& record) {
   if (record.committed()) XORBIT_RETURN_IF_ERROR(CheckCommit(record));
   const std::string text = WriteVersionRecord(record.committed() ? record : AbortRecord(record.version));
   const std::string& id = state_->info.stream_id;
-  const Status put = state_->store.PutNew(VersionRecordKey(id, record.version), AsBytes(text));  // decided from here on
+  const Status put = PutText(state_->store, VersionRecordKey(id, record.version), text);  // decided from here on
   if (!put.ok() && put.code() != Code::kExists) return put;
   XORBIT_ASSIGN_OR_RETURN(const std::optional<VersionRecord> final_record, Record(record.version));
   if (!final_record) return IoError("the record of version " + std::to_string(record.version) + " vanished");
@@ -274,7 +275,7 @@ Status Stream::PutTombstones(const Tombstones& tombstones) {
   XORBIT_ASSIGN_OR_RETURN(const uint64_t count, TombstoneCount());
   if (tombstones.number != count + 1)
     return ExistsError("tombstones " + std::to_string(tombstones.number) + " are there already");
-  return state_->store.PutNew(TombstonesKey(state_->info.stream_id, tombstones.number), AsBytes(text));
+  return PutText(state_->store, TombstonesKey(state_->info.stream_id, tombstones.number), text);
 }
 
 }  // namespace xorbit

@@ -1,6 +1,7 @@
 // The reading side of a stream: which deltas are there, and do they fit the versions that were decided.
 #include <algorithm>
 
+#include "store/checked_text.h"
 #include "store/routes.h"
 #include "store/stream_state.h"
 
@@ -64,8 +65,8 @@ Result<Manifest> Stream::ReadManifest(const Edge& edge) {
   return manifest;
 }
 
-// Reads a manifest once and remembers whether it fits, but for one that is damaged: it may be whole the next time. Success if it
-// could be judged.
+// Reads a manifest once and remembers whether it fits, but for one that is damaged: it may be whole the next time. Success if
+// it could be judged.
 Status Stream::JudgePlace(const PublicationPlace& place) {
   {
     const std::lock_guard lock(state_->mutex);
@@ -88,9 +89,9 @@ Status Stream::ReadTombstones() {
       next = state_->tombstones_read + 1;
     }
     const std::string key = TombstonesKey(state_->info.stream_id, next);
-    const Result<Buffer> text = state_->store.Get(key, kMaxTombstoneBytes);
+    const Result<std::string> text = GetText(state_->store, key, kMaxTombstoneBytes);
     if (!text.ok()) return text.status().code() == Code::kNotFound ? Status() : text.status();
-    const Result<Tombstones> tombstones = ParseTombstones(AsText(*text));
+    const Result<Tombstones> tombstones = ParseTombstones(*text);
     if (!tombstones.ok()) return tombstones.status().WithContext(key);
     if (tombstones->number != next) return CorruptError(key + " has another number than its name");
     XORBIT_RETURN_IF_ERROR(state_->store.Sync(key));

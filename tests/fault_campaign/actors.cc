@@ -1,3 +1,4 @@
+// Lives of trainers, samplers and the collector: loops of steps, each of which may fail, behind stores that are made to.
 #include "fault_campaign/actors.h"
 
 #include <thread>

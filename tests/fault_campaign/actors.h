@@ -1,5 +1,5 @@
-// The processes of a world, as functions that live until they are killed: each goes on after whatever goes wrong, as a trainer, a
-// sampler and a collector would.
+// The processes of a world, as functions that live until they are killed: each goes on after whatever goes wrong, as a trainer,
+// a sampler and a collector would.
 #pragma once
 
 #include <functional>

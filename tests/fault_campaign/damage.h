@@ -1,5 +1,5 @@
-// Damage to objects where they lie, past every interface: a flipped bit or a missing end, taken back later as by an operator who
-// has a copy.
+// Damage to objects where they lie, past every interface: a flipped bit or a missing end, taken back later as by an operator
+// who has a copy.
 #pragma once
 
 #include <algorithm>

@@ -1,8 +1,9 @@
-// A living stream under random faults: two trainer ranks, a lone sampler and a pair, now and then a rival trainer and a collector,
-// all of them processes around a store in a folder. `fault_campaign --faults 2000 --seed 1`; docs/design/receiving.md has a table.
+// A living stream under random faults: two trainer ranks, a lone sampler and a pair, now and then a rival trainer and a
+// collector, all of them processes around a store in a folder. `fault_campaign --faults 2000 --seed 1`;
+// docs/design/receiving.md has a table.
 //
-// After each fault the world goes on. Every engine compares every byte whenever it is made to serve; every decision that anybody
-// sees is remembered; every ten faults all must be well again within a deadline. Exit code 1 if anything was not.
+// After each fault the world goes on. Every engine compares every byte whenever it is made to serve; every decision that
+// anybody sees is remembered; every ten faults all must be well again within a deadline. Exit code 1 if anything was not.
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>

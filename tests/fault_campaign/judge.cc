@@ -1,3 +1,4 @@
+// Decisions are compared with what was seen; versions are rebuilt by XOR, one element at a time, from the base.
 #include "fault_campaign/judge.h"
 
 #include <algorithm>

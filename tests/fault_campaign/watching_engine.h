@@ -1,5 +1,5 @@
-// An engine that compares every byte of its memory, and of the gaps between its regions, with what the version that it is made to
-// serve must be; and the version with what the other rank of the pair serves.
+// An engine that compares every byte of its memory, and of the gaps between its regions, with what the version that it is made
+// to serve must be; and the version with what the other rank of the pair serves.
 #pragma once
 
 #include "fault_campaign/actors.h"

@@ -1,3 +1,4 @@
+// Processes by fork, signals and waits. The board outlives whoever is killed, so what they have seen is not lost with them.
 #include "fault_campaign/world.h"
 
 #include <signal.h>

@@ -43,8 +43,8 @@ class World {
   void Start(uint32_t actor);
   void Kill(uint32_t actor);  // -9
   void Stall(uint32_t actor, std::chrono::milliseconds time);
-  // All processes end at once, and the disk keeps what it must and what it likes of what was not synced. A trainer and a sampler
-  // run on until a random moment, as threads that record what they do.
+  // All processes end at once, and the disk keeps what it must and what it likes of what was not synced. A trainer and a
+  // sampler run on until a random moment, as threads that record what they do.
   void CutPower();
 
   // Starts again who has ended, and notices who hangs, for this long.

@@ -1,0 +1,45 @@
+#include "store/checked_text.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "base/text.h"
+#include "base/xxh3.h"
+
+namespace xorbit {
+namespace {
+
+constexpr std::string_view kEnd = "}\n";
+
+std::string FieldOf(std::string_view before) {
+  return ",\"checksum\":\"" + ToHex(Xxh3Hash64Of(AsBytes(before)), 16) + "\"" + std::string(kEnd);
+}
+
+}  // namespace
+
+std::string WithChecksum(std::string text) {
+  assert(text.ends_with(kEnd));
+  text.resize(text.size() - kEnd.size());
+  text += FieldOf(text);
+  return text;
+}
+
+Status CheckChecksum(std::string_view text) {
+  const size_t length = FieldOf("").size();
+  const std::string_view before = text.substr(0, text.size() - std::min(text.size(), length));
+  if (text == std::string(before) + FieldOf(before)) return {};
+  return CorruptError("its checksum is missing or wrong: it was damaged, or read wrongly");
+}
+
+Status PutText(ObjectStore& store, std::string_view key, std::string text) {
+  return store.PutNew(key, AsBytes(WithChecksum(std::move(text))));
+}
+
+Result<std::string> GetText(ObjectStore& store, std::string_view key, uint64_t limit_bytes) {
+  XORBIT_ASSIGN_OR_RETURN(const Buffer bytes, store.Get(key, limit_bytes));
+  XORBIT_RETURN_IF_ERROR(CheckChecksum(AsText(bytes)).WithContext(key));
+  return std::string(AsText(bytes));
+}
+
+}  // namespace xorbit

@@ -13,7 +13,6 @@ struct Key {
   uint64_t low = 0;
   uint64_t high = 0;
   friend bool operator==(const Key&, const Key&) = default;
-  friend auto operator<=>(const Key&, const Key&) = default;
 };
 
 // Visits every field with its width in bits, in one order for packing and unpacking.

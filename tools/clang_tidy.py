@@ -31,8 +31,10 @@ def with_headers(source, seen):
     return seen
 
 
-def is_shipped(source):
-    return source.is_relative_to(ROOT / "src") and source.suffix == ".cc" and not source.stem.endswith("_test")
+def is_shipped(command):
+    source = Path(command["file"])
+    of_tests = source.stem.endswith("_test") or "cmake_pch" in command["command"]  # only test programs have precompiled headers
+    return source.is_relative_to(ROOT / "src") and source.suffix == ".cc" and not of_tests
 
 
 def key_of(command, tool_version):
@@ -58,7 +60,7 @@ def main():
     cache.mkdir(parents=True, exist_ok=True)
     version = subprocess.run([tool, "--version"], capture_output=True, text=True, check=True).stdout
     commands = json.loads(database.read_text(encoding="utf-8"))
-    shipped = [c for c in commands if is_shipped(Path(c["file"]))]
+    shipped = [c for c in commands if is_shipped(c)]
     changed = {key: c for c in shipped if not (cache / (key := key_of(c, version))).exists()}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         answers = list(pool.map(lambda item: check(tool, database, item[1], cache / item[0]), changed.items()))

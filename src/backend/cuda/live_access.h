@@ -5,6 +5,8 @@
 // elements go by bytes, each of which belongs to one element alone.
 #pragma once
 
+#include <type_traits>
+
 #include "backend/cuda/update_on_device.h"
 #include "backend/cuda/warp.h"
 
@@ -70,6 +72,23 @@ XORBIT_DEVICE Unit XorElement(uint64_t address, Unit bits) {
     old_bits |= i == 0 ? old >> shift : uint64_t{old} << done;
   }
   return kReturn ? static_cast<Unit>(old_bits) : Unit{0};
+}
+
+// The same for an element at a multiple of its size, all of whose words lie in its region. What comes back of a smaller element
+// is its word, to be shifted by XorShiftOf once it is needed: so nobody waits for it here.
+template <typename Unit>
+using XorWord = std::conditional_t<sizeof(Unit) == 8, uint64_t, uint32_t>;
+template <typename Unit>
+XORBIT_DEVICE uint32_t XorShiftOf(uint64_t address) {
+  return sizeof(Unit) < 4 ? static_cast<uint32_t>(address % 4 * 8) : 0;
+}
+template <typename Unit, bool kReturn>
+XORBIT_DEVICE XorWord<Unit> XorAligned(uint64_t address, Unit bits) {
+  if constexpr (sizeof(Unit) == 8) {
+    return XorElement<Unit, kReturn>(address, bits);
+  } else {
+    return AtomicXor(reinterpret_cast<uint32_t*>(address / 4 * 4), uint32_t{bits} << XorShiftOf<Unit>(address));
+  }
 }
 
 // The same for any element of the region; returns the old value.

@@ -1,7 +1,7 @@
 // From a segment's element to where it lies: in live memory, and in its tensor, whose bytes the state digest counts.
 //
-// A tile's elements ascend and mostly stay in one run that is contiguous on all sides, so each lane keeps the run it was in and
-// finds most elements by one comparison. A new run takes a search over parts, one over the pieces of a tensor's track, and a
+// A tile's elements ascend and mostly stay in one run that is contiguous on all sides, so a warp keeps the run it was in (run_visitor.h)
+// and finds most elements by one comparison. A new run takes a search over parts, one over the pieces of a tensor's track, and a
 // division a digit: tensor/live_cursor.h says the same for the host.
 #pragma once
 
@@ -147,31 +147,6 @@ XORBIT_DEVICE_RARE CopyRun FindRun(const UpdateOnDevice* update, const SegmentOn
   return run;
 }
 
-// One lane's own.
-class PlaceFinder {
- public:
-  XORBIT_DEVICE PlaceFinder(const UpdateOnDevice& update, const SegmentOnDevice& segment, uint64_t part_index)
-      : update_(&update), segment_(&segment) {
-    run_.hint.part_index = part_index;
-  }
-
-  // One copy of any element of the segment whose granule is the element; a tensor has as many copies at most as it has tracks.
-  // Finding elements that ascend, in the same track, is fast. Valid until the next call.
-  XORBIT_DEVICE const CopyRun& Seek(uint64_t element, uint32_t track) {
-    if (track != track_ || element - run_.first >= run_.count) {
-      run_ = FindRun(update_, segment_, element, track, run_.hint);
-      track_ = track;
-    }
-    return run_;
-  }
-
- private:
-  const UpdateOnDevice* update_;
-  const SegmentOnDevice* segment_;
-  uint32_t track_ = 0;
-  CopyRun run_;
-};
-
 // A granule of an element whose parts lie apart.
 struct GranulePlace {
   uint64_t live;  // granule in its region
@@ -193,34 +168,33 @@ inline constexpr uint32_t kWordFactorCount = 2 * kDigestWordsPerBlock;
 // g[L][k] at 16 L + k: computed into fast memory once a block, because a table of constants would be read one lane at a time.
 XORBIT_DEVICE uint64_t WordFactorAt(uint32_t index) { return SplitMix64(0x786f72626974 + index) | 1; }
 
-// What an element counts in both lanes of the state digest, for any of its values.
+// What an element counts in both lanes of the state digest, for any of its values. None at first: whatever is weighed is zero.
+template <typename Unit>
 class ElementWeight {
  public:
+  ElementWeight() = default;
   // `at`: byte of its tensor. word_factors: see WordFactorAt.
-  XORBIT_DEVICE ElementWeight(uint64_t tensor_key, uint64_t at, const uint64_t* word_factors)
-      : factors_(BlockFactorsOf(tensor_key, at / kDigestBlockBytes)),
-        word_factors_(word_factors + at / 4 % kDigestWordsPerBlock),
-        shift_(static_cast<uint32_t>(at % 4 * 8)) {}
-
-  template <typename Unit>
-  XORBIT_DEVICE uint64_t Lane0(Unit bits) const {
-    return factors_.lane0 * Weigh(bits, word_factors_);
+  XORBIT_DEVICE ElementWeight(uint64_t tensor_key, uint64_t at, const uint64_t* word_factors) {
+    const BlockFactors factors = BlockFactorsOf(tensor_key, at / kDigestBlockBytes);
+    const uint64_t* of_word = word_factors + at / 4 % kDigestWordsPerBlock;
+    const auto shift = static_cast<uint32_t>(at % 4 * 8);  // 0 for units of a word and more
+    for (uint32_t k = 0; k < kWords; ++k) {
+      lane0_[k] = factors.lane0 * of_word[k] << shift;
+      lane1_[k] = factors.lane1 * of_word[k + kDigestWordsPerBlock] << shift;
+    }
   }
-  template <typename Unit>
-  XORBIT_DEVICE uint64_t Lane1(Unit bits) const {
-    return factors_.lane1 * Weigh(bits, word_factors_ + kDigestWordsPerBlock);
-  }
+  XORBIT_DEVICE uint64_t Lane0(Unit bits) const { return Weigh(bits, lane0_); }
+  XORBIT_DEVICE uint64_t Lane1(Unit bits) const { return Weigh(bits, lane1_); }
 
  private:
-  template <typename Unit>
-  XORBIT_DEVICE uint64_t Weigh(Unit bits, const uint64_t* word_factors) const {
-    if constexpr (sizeof(Unit) == 8) return word_factors[0] * (bits & 0xffffffff) + word_factors[1] * (bits >> 32);
-    return word_factors[0] * (uint64_t{bits} << shift_);
+  static constexpr uint32_t kWords = sizeof(Unit) == 8 ? 2 : 1;
+  XORBIT_DEVICE static uint64_t Weigh(Unit bits, const uint64_t* factors) {
+    if constexpr (kWords == 1) return factors[0] * uint64_t{bits};
+    return factors[0] * (bits & 0xffffffff) + factors[kWords - 1] * (uint64_t{bits} >> 32);
   }
 
-  BlockFactors factors_;
-  const uint64_t* word_factors_;
-  uint32_t shift_;
+  uint64_t lane0_[kWords] = {};
+  uint64_t lane1_[kWords] = {};
 };
 
 }  // namespace xorbit::cuda

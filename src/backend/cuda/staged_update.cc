@@ -5,6 +5,7 @@
 
 #include "backend/cuda/cuda_status.h"
 #include "base/checked_math.h"
+#include "base/text.h"
 
 namespace xorbit::cuda {
 namespace {
@@ -149,6 +150,17 @@ const char* WhyOf(TileError error) {
   }
 }
 
+std::string WhyRefused(TileError error) {
+  switch (error) {
+    case TileError::kReplica:
+      return "live copies of one tensor differ from each other: ";
+    case TileError::kIncomplete:
+      return "this memory does not hold every changed element (one rank of several must be prepared as partial): ";
+    default:
+      return "live weights are not the state this delta starts from: ";
+  }
+}
+
 // The segment that holds tile `tile_index` of an update.
 const SegmentPlan& SegmentOf(const UpdatePlan& plan, uint64_t tile_index) {
   const auto after = std::upper_bound(plan.segments.begin(), plan.segments.end(), tile_index,
@@ -232,12 +244,9 @@ Status StatusOfReports(const UpdatePlan& plan, std::span<const PayloadCounters> 
     const uint64_t record_index = tile_index - segment.device.first_tile;
     const auto record = LoadLe<TileRecord>(segment.segment->view.records.data() + record_index * sizeof(TileRecord));
     const Run run = RunAt(segment.segment->map, record.first);
-    if (static_cast<TileError>(counter.first_refused & 0xff) == TileError::kReplica) {
-      return RefusedError("copies of tensor " + std::to_string(run.tensor_index) +
-                          " of the layout differ at or after element " + std::to_string(run.tensor_element));
-    }
-    return RefusedError("live weights are not the state this delta starts from: tensor " + std::to_string(run.tensor_index) +
-                        " of the layout differs at or after element " + std::to_string(run.tensor_element));
+    return RefusedError(WhyRefused(static_cast<TileError>(counter.first_refused & 0xff)) + "tensor " +
+                        Quoted(plan.layout->tensors()[run.tensor_index].name) + " at or after element " +
+                        std::to_string(run.tensor_element));
   }
   return {};
 }

@@ -28,7 +28,7 @@ XORBIT_DEVICE bool FindStreamRange(const TileContext& tile, StreamRange* range) 
   const uint64_t element_count = uint64_t{tile.record.span} + 1;
   const uint64_t dense_bytes = (uint64_t{tile.record.count_minus_1} + 1) * tile.update->stream_bytes_per_change;
   if (element_count * sizeof(Unit) > dense_bytes) return false;
-  if (tile.segment->track_count != 1 || tile.segment->split_granules != 0) return false;
+  if (tile.segment->is_plain == 0) return false;
   const CopyRun run = FindRun(tile.update, tile.segment, tile.record.first, 0, {tile.start.part_index, 0});
   if (run.live_address == 0 || run.ragged) return false;
   const uint64_t first = tile.record.first - run.first;

@@ -39,36 +39,39 @@ XORBIT_DEVICE bool Matches(const UpdateOnDevice& update, const TileRecord& recor
   return sums.before == (inverse ? record.after : record.before) && sums.after == (inverse ? record.before : record.after);
 }
 
+// What is wrong with a tile that decodes.
+template <typename Unit>
+XORBIT_DEVICE TileError CompareTile(const TileTask& task, const PreflightFindings& found) {
+  if (task.segment->is_absent != 0) return TileError::kNone;
+  if (found.replicas_differ) return TileError::kReplica;
+  if (task.update->partial != 0) return TileError::kNone;
+  const uint32_t count = uint32_t{task.view.record.count_minus_1} + 1;
+  if (found.counted_bits != count * static_cast<uint32_t>(8 * sizeof(Unit))) return TileError::kIncomplete;
+  const bool differs = task.segment->has_digests != 0 && !Matches(*task.update, task.view.record, found.counted);
+  return differs ? TileError::kDigest : TileError::kNone;
+}
+
 template <typename Unit, bool kKeepLog>
 XORBIT_DEVICE void PreflightTile(const TileTask& task) {
   PreflightVisitor<Unit, kKeepLog> visitor(task.context);
   const TileError error = DecodeTile<Unit>(task.view, &visitor);
-  const TileSums local = visitor.LocalSums();
-  const TileSums counted = task.segment->has_replicas != 0 ? visitor.CountedSums() : local;
-  const uint64_t lane1_change = visitor.Lane1Change();
-  const uint64_t local_count = visitor.LocalCount();
-  const bool replicas_differ = task.segment->has_replicas != 0 && visitor.ReplicasDiffer();
+  const PreflightFindings found = visitor.Finish();
   if (Lane() != 0) return;
   PayloadCounters& counters = task.update->counters[task.segment->payload_index];
-  task.update->local_sums[task.tile_index] = local;
-  task.update->counted_sums[task.tile_index] = counted;
-  AtomicAdd(&counters.local_change_count, local_count);
-  AtomicAdd(&counters.lane0_change, counted.after - counted.before);
-  AtomicAdd(&counters.lane1_change, lane1_change);
-  const bool compare = task.segment->has_digests != 0 && task.update->partial == 0;
-  if (error != TileError::kNone) {
-    ReportTile(&counters.first_corrupt, task.tile_index, error);
-  } else if (replicas_differ) {
-    ReportTile(&counters.first_refused, task.tile_index, TileError::kReplica);
-  } else if (compare && !Matches(*task.update, task.view.record, counted)) {
-    ReportTile(&counters.first_refused, task.tile_index, TileError::kDigest);
-  }
+  task.update->local_sums[task.tile_index] = found.local;
+  task.update->counted_sums[task.tile_index] = found.counted;
+  AtomicAdd(&counters.local_change_count, found.local_bits / (8 * sizeof(Unit)));
+  AtomicAdd(&counters.lane0_change, found.counted.after - found.counted.before);
+  AtomicAdd(&counters.lane1_change, found.lane1_change);
+  if (error != TileError::kNone) return ReportTile(&counters.first_corrupt, task.tile_index, error);
+  const TileError refused = CompareTile<Unit>(task, found);
+  if (refused != TileError::kNone) ReportTile(&counters.first_refused, task.tile_index, refused);
 }
 
 // What apply found in a tile.
 struct TileFindings {
   TileError error;
-  uint64_t sum;  // lane 0 over the values that it met, where it returns them
+  ApplyFindings met;
 };
 
 // kMayStream: tiles that are dense enough go through `window` (StreamVisitor).
@@ -80,26 +83,28 @@ XORBIT_DEVICE TileFindings WriteTile(const TileTask& task, [[maybe_unused]] uint
     if (FindStreamRange<Unit>(task.context, &range)) {
       StreamVisitor<Unit, kKind == ApplyKind::kReturningXor> visitor(task.context, range, window);
       const TileError error = DecodeTile<Unit>(task.view, &visitor);
-      return {error, visitor.Finish()};
+      return {error, {visitor.Finish(), false}};
     }
   }
   ApplyVisitor<Unit, kKind> visitor(task.context);
   const TileError error = DecodeTile<Unit>(task.view, &visitor);
-  return {error, visitor.Found()};
+  return {error, visitor.Finish()};
 }
 
 // expect_after: a comparison expects the target's values, not the old ones.
 template <typename Unit, ApplyKind kKind, bool kMayStream>
 XORBIT_DEVICE void ApplyTile(const TileTask& task, bool expect_after, uint32_t* window) {
-  const auto [error, found] = WriteTile<Unit, kKind, kMayStream>(task, window);
+  const auto [error, met] = WriteTile<Unit, kKind, kMayStream>(task, window);
   if (Lane() != 0) return;
   PayloadCounters& counters = task.update->counters[task.segment->payload_index];
   // Pre-flight has accepted these bytes, so they have changed since, in memory that is ours alone.
   if (error != TileError::kNone) ReportTile(&counters.first_corrupt, task.tile_index, error);
-  if (kKind != ApplyKind::kReturningXor && kKind != ApplyKind::kCompare) return;
-  const TileSums expected = task.update->local_sums[task.tile_index];
-  if (found == (expect_after ? expected.after : expected.before)) return;
-  ReportTile(&counters.first_refused, task.tile_index, TileError::kDigest);
+  bool differs = kKind == ApplyKind::kStore && met.misfits;
+  if constexpr (kKind == ApplyKind::kReturningXor || kKind == ApplyKind::kCompare) {
+    const TileSums expected = task.update->local_sums[task.tile_index];
+    differs = met.sum != (expect_after ? expected.after : expected.before);
+  }
+  if (differs) ReportTile(&counters.first_refused, task.tile_index, TileError::kDigest);
 }
 
 }  // namespace xorbit::cuda

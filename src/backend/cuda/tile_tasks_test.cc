@@ -137,6 +137,7 @@ class EmulatedMemory {
   }
   const LiveMap& map() const { return map_; }
   std::span<const RegionBounds> regions() const { return regions_; }
+  LiveMemory memory() const { return {&map_, bytes_, {}}; }
 
  private:
   void Write(const RandomTensors& tensors, std::span<const MutableBytes> regions) const {
@@ -185,7 +186,11 @@ TEST(TileTasks, GoThereAndBackByEveryKindOfWrite) {
       const PayloadCounters& counters = emulated.counters()[p];
       const StateDigest change{counters.lane0_change, counters.lane1_change};
       EXPECT_EQ(change, inverse ? StateDigest{} - update.payloads[p].change() : update.payloads[p].change());
-      EXPECT_GE(counters.local_change_count, update.payloads[p].header.change_count);
+      PrepareOptions options;
+      options.direction = inverse ? Direction::kInverse : Direction::kForward;
+      const auto on_host = backend->Prepare(update.layout, {&update.payloads[p], 1}, live.memory(), options);
+      ASSERT_TRUE(on_host.ok()) << on_host.status().message();
+      EXPECT_EQ(counters.local_change_count, (*on_host)->report().local_change_count);
     }
     emulated.Apply<ApplyKind::kReturningXor>(false);
     EXPECT_TRUE(live.Holds(to));

@@ -1,187 +1,222 @@
 // What pre-flight, apply, undo and comparison do with each change of a tile, as visitors of tile_decode.h.
 //
-// A visitor hands every live copy of a changed element to its Touch: mostly one copy, found in the lane's last run. Elements
-// whose parts lie apart (half bytes that an engine moved) take a slower way, granule by granule.
+// What live memory answers is used one step later, after the next 32 changes have been decoded, so that a warp does not wait
+// for it.
 #pragma once
 
-#include "backend/cuda/live_access.h"
-#include "backend/cuda/live_place.h"
-#include "backend/cuda/tile_decode.h"
+#include "backend/cuda/run_visitor.h"
 
 namespace xorbit::cuda {
 
-// What every visitor knows of its tile.
-struct TileContext {
-  const UpdateOnDevice* update;
-  const SegmentOnDevice* segment;
-  TileRecord record;
-  TileStart start;
-  const uint64_t* word_factors;
-};
+// What pre-flight reads of one element or of many.
+struct PreflightFindings {
+  TileSums local{};    // over every copy
+  TileSums counted{};  // over those that this rank counts
+  uint64_t lane1_change = 0;
+  uint32_t local_bits = 0;
+  uint32_t counted_bits = 0;
+  bool replicas_differ = false;
 
-template <typename Unit>
-XORBIT_DEVICE Unit* LoggedValue(const TileContext& tile, uint32_t change_index) {
-  return reinterpret_cast<Unit*>(tile.segment->old_values) + tile.start.first_change + change_index;
-}
-
-// One live copy of an element, or of a part of one.
-template <typename Unit>
-struct LiveCopy {
-  uint64_t address = 0;                     // of a whole element
-  const RegionBounds* ragged_in = nullptr;  // the region, if words of the run reach out of it
-  Granule granule{};                        // bits = 0: a whole element
-  uint32_t shift = 0;                       // of the granule in its element
-  bool counted = true;
-
-  XORBIT_DEVICE bool is_whole() const { return granule.bits == 0; }
-  // The element's bits that this copy holds.
-  XORBIT_DEVICE Unit mask() const {
-    return is_whole() ? static_cast<Unit>(~Unit{0}) : static_cast<Unit>(((uint64_t{1} << granule.bits) - 1) << shift);
-  }
-  XORBIT_DEVICE Unit Load() const {
-    if (is_whole()) return LoadElement<Unit>(address);
-    return static_cast<Unit>(static_cast<Unit>(LoadGranule(granule)) << shift);
-  }
-  template <bool kReturn>
-  XORBIT_DEVICE Unit Xor(Unit bits) const {
-    if (!is_whole()) {
-      const uint32_t old = XorGranule(granule, static_cast<uint32_t>((bits & mask()) >> shift));
-      return static_cast<Unit>(static_cast<Unit>(old) << shift);
-    }
-    if (ragged_in != nullptr) return XorRaggedElement<Unit>(address, bits, *ragged_in);
-    return XorElement<Unit, kReturn>(address, bits);
-  }
-  // A granule may share its byte with another, so it is stored by the difference.
-  XORBIT_DEVICE void Store(Unit value) const {
-    if (is_whole()) return StoreElement<Unit>(address, value);
-    Xor<true>(static_cast<Unit>((Load() ^ value) & mask()));
+  XORBIT_DEVICE void Add(const PreflightFindings& other) {
+    local.before += other.local.before;
+    local.after += other.local.after;
+    counted.before += other.counted.before;
+    counted.after += other.counted.after;
+    lane1_change += other.lane1_change;
+    local_bits += other.local_bits;
+    counted_bits += other.counted_bits;
+    replicas_differ |= other.replicas_differ;
   }
 };
 
-// Calls touch(copy, weight) for every copy of a segment's element.
-template <typename Unit, typename Touch>
-XORBIT_DEVICE void ForEachCopy(const TileContext& tile, PlaceFinder* places, uint64_t element, Touch&& touch) {
-  const UpdateOnDevice& update = *tile.update;
-  if (tile.segment->split_granules != 0) {
-    PlaceHint hint{tile.start.part_index, 0};
-    const LivePart& part = FindPart(*tile.segment, element, &hint);
-    if (part.granule_bits < 8 * sizeof(Unit)) {
-      const TensorRun run = RunInPart(update, part, (&part)[1].first, element);
-      const uint64_t tensor_element = run.origin + (element - run.first);
-      const ElementWeight weight(part.tensor_key, tensor_element * sizeof(Unit), tile.word_factors);
-      const auto per_element = static_cast<uint32_t>(8 * sizeof(Unit)) / part.granule_bits;
-      for (uint32_t i = 0; i < per_element * part.track_count; ++i) {
-        const uint64_t granule = tensor_element * per_element + i % per_element;
-        const GranulePlace place = FindGranulePlace(&update, &part, granule, i / per_element);
-        if (!place.present) continue;
-        LiveCopy<Unit> copy;
-        copy.granule = {place.live, part.granule_bits, update.regions[place.region_index]};
-        copy.shift = i % per_element * part.granule_bits;
-        copy.counted = place.counted;
-        touch(copy, weight);
-      }
-      return;
-    }
-  }
-  for (uint32_t track = 0; track < tile.segment->track_count; ++track) {
-    const CopyRun& run = places->Seek(element, track);
-    if (run.live_address == 0) continue;
-    const uint64_t at = (element - run.first) * sizeof(Unit);
-    LiveCopy<Unit> copy;
-    copy.address = run.live_address + at;
-    if (run.ragged) copy.ragged_in = &update.regions[run.region_index];
-    copy.counted = run.counted;
-    touch(copy, ElementWeight(run.tensor_key, run.tensor_byte + at, tile.word_factors));
-  }
+// All copies of one element. `log`: where its old value goes, or null.
+template <typename Unit>
+XORBIT_DEVICE_RARE PreflightFindings PreflightElement(const UpdateOnDevice* update, const SegmentOnDevice* segment,
+                                                      const uint64_t* word_factors, PlaceHint hint, uint64_t element, Unit bits,
+                                                      Unit* log) {
+  PreflightFindings found;
+  Unit value = 0;
+  Unit known = 0;
+  ForEachCopy<Unit>(*update, *segment, word_factors, hint, element,
+                    [&](const LiveCopy<Unit>& copy, const ElementWeight<Unit>& weight) {
+                      const Unit old = copy.Load();
+                      const auto target = static_cast<Unit>((old ^ bits) & copy.mask());
+                      found.replicas_differ |= ((old ^ value) & known & copy.mask()) != 0;
+                      value = static_cast<Unit>(value | old);
+                      known = static_cast<Unit>(known | copy.mask());
+                      const uint64_t before = weight.Lane0(old);
+                      const uint64_t after = weight.Lane0(target);
+                      found.local.before += before;
+                      found.local.after += after;
+                      found.local_bits += copy.bit_count();
+                      if (!copy.counted) return;
+                      found.counted.before += before;
+                      found.counted.after += after;
+                      found.counted_bits += copy.bit_count();
+                      found.lane1_change += weight.Lane1(target) - weight.Lane1(old);
+                    });
+  if (log != nullptr) *log = value;
+  return found;
 }
 
 // Reads the old values: sums of them and of what they will become, and a copy for the undo log.
 template <typename Unit, bool kKeepLog>
-class PreflightVisitor {
- public:
-  XORBIT_DEVICE explicit PreflightVisitor(const TileContext& tile)
-      : tile_(tile), first_(tile.record.first), places_(*tile.update, *tile.segment, tile.start.part_index) {}
+class PreflightVisitor : public RunVisitor<Unit, PreflightVisitor<Unit, kKeepLog>> {
+  using Base = RunVisitor<Unit, PreflightVisitor>;
 
-  XORBIT_DEVICE void Visit(bool active, uint32_t change_index, uint32_t offset, Unit bits) {
-    if (!active) return;
-    Unit value = 0;
-    Unit known = 0;
-    ForEachCopy<Unit>(tile_, &places_, first_ + offset, [&](const LiveCopy<Unit>& copy, const ElementWeight& weight) {
-      const Unit old = copy.Load();
-      const auto target = static_cast<Unit>((old ^ bits) & copy.mask());
-      replicas_differ_ |= ((old ^ value) & known & copy.mask()) != 0;
-      value = static_cast<Unit>(value | old);
-      known = static_cast<Unit>(known | copy.mask());
-      const uint64_t before = weight.Lane0(old);
-      const uint64_t after = weight.Lane0(target);
-      local_.before += before;
-      local_.after += after;
-      ++local_count_;
-      if (!copy.counted) return;
-      counted_.before += before;
-      counted_.after += after;
-      lane1_change_ += weight.Lane1(target) - weight.Lane1(old);
-    });
-    if constexpr (kKeepLog) *LoggedValue<Unit>(tile_, change_index) = value;
+ public:
+  XORBIT_DEVICE explicit PreflightVisitor(const TileContext& tile) : Base(tile) {}
+
+  XORBIT_DEVICE void TakeInRun(uint32_t change_index, uint32_t offset, Unit bits) {
+    old_ = LoadLive(reinterpret_cast<const Unit*>(this->AddressAt(offset)));
+    bits_ = bits;
+    weight_ = this->WeightAt(offset);
+    if constexpr (kKeepLog) log_ = LoggedValue<Unit>(this->tile(), change_index);
+    ++run_count_;
+  }
+  XORBIT_DEVICE void Settle() {
+    const auto target = static_cast<Unit>(old_ ^ bits_);
+    in_runs_.before += weight_.Lane0(old_);
+    in_runs_.after += weight_.Lane0(target);
+    lane1_change_ += weight_.Lane1(target) - weight_.Lane1(old_);
+    weight_ = {};
+    if constexpr (kKeepLog) {
+      if (log_ != nullptr) *log_ = old_;
+      log_ = nullptr;
+    }
+  }
+  XORBIT_DEVICE void TakeApart(uint32_t change_index, uint64_t element, Unit bits) {
+    const TileContext& tile = this->tile();
+    Unit* log = kKeepLog ? LoggedValue<Unit>(tile, change_index) : nullptr;
+    apart_.Add(PreflightElement<Unit>(tile.update, tile.segment, tile.word_factors, {tile.start.part_index, 0}, element, bits, log));
   }
 
-  // All lanes together, each once.
-  XORBIT_DEVICE TileSums LocalSums() const { return {WarpSum(local_.before), WarpSum(local_.after)}; }
-  XORBIT_DEVICE TileSums CountedSums() const { return {WarpSum(counted_.before), WarpSum(counted_.after)}; }
-  XORBIT_DEVICE uint64_t Lane1Change() const { return WarpSum(lane1_change_); }
-  XORBIT_DEVICE uint64_t LocalCount() const { return WarpSum(local_count_); }
-  XORBIT_DEVICE bool ReplicasDiffer() const { return AnyLane(replicas_differ_); }
+  // Sums over all lanes, in every lane. All lanes together, once.
+  XORBIT_DEVICE PreflightFindings Finish() {
+    Settle();
+    // What lies in runs is there once and counts.
+    const uint32_t run_bits = run_count_ * static_cast<uint32_t>(8 * sizeof(Unit));
+    apart_.Add({in_runs_, in_runs_, lane1_change_, run_bits, run_bits, false});
+    return {{WarpSum(apart_.local.before), WarpSum(apart_.local.after)},
+            {WarpSum(apart_.counted.before), WarpSum(apart_.counted.after)},
+            WarpSum(apart_.lane1_change),
+            static_cast<uint32_t>(WarpSum(apart_.local_bits)),
+            static_cast<uint32_t>(WarpSum(apart_.counted_bits)),
+            AnyLane(apart_.replicas_differ)};
+  }
 
  private:
-  TileContext tile_;
-  uint64_t first_;
-  PlaceFinder places_;
-  TileSums local_{};
-  TileSums counted_{};
+  TileSums in_runs_{};
   uint64_t lane1_change_ = 0;
-  uint32_t local_count_ = 0;
-  bool replicas_differ_ = false;
+  uint32_t run_count_ = 0;
+  PreflightFindings apart_;
+  // Read last, not yet used.
+  Unit old_ = 0;
+  Unit bits_ = 0;
+  Unit* log_ = nullptr;
+  ElementWeight<Unit> weight_;
 };
 
-// How apply writes. Returning XOR checks what it met at once; the others need a comparison after them.
+// How apply writes. Returning XOR checks what it met at once; XOR alone needs a comparison after it.
 enum class ApplyKind : uint8_t {
   kReturningXor,  // and sums the old values
   kXor,           // nothing comes back
-  kStore,         // absolute: undo log ^ change
-  kRestore,       // absolute: the undo log, which undoes any of them
+  kStore,         // absolute: undo log ^ change, over that or the undo log
+  kRestore,       // absolute: the undo log, over undo log ^ change; undoes any of them
   kCompare,       // writes nothing: sums what is there
 };
 
-template <typename Unit, ApplyKind kKind>
-class ApplyVisitor {
- public:
-  XORBIT_DEVICE explicit ApplyVisitor(const TileContext& tile)
-      : tile_(tile), first_(tile.record.first), places_(*tile.update, *tile.segment, tile.start.part_index) {}
+// What apply met: lane 0 over the values, where they are summed, and whether stores met anything but old or new values.
+struct ApplyFindings {
+  uint64_t sum = 0;
+  bool misfits = false;
+};
 
-  XORBIT_DEVICE void Visit(bool active, uint32_t change_index, uint32_t offset, Unit bits) {
-    if (!active) return;
-    ForEachCopy<Unit>(tile_, &places_, first_ + offset, [&](const LiveCopy<Unit>& copy, const ElementWeight& weight) {
-      if constexpr (kKind == ApplyKind::kReturningXor) {
-        found_ += weight.Lane0(copy.template Xor<true>(bits));
-      } else if constexpr (kKind == ApplyKind::kXor) {
-        copy.template Xor<false>(bits);
-      } else if constexpr (kKind == ApplyKind::kCompare) {
-        found_ += weight.Lane0(copy.Load());
-      } else {
-        const Unit old = *LoggedValue<Unit>(tile_, change_index);
-        copy.Store(kKind == ApplyKind::kStore ? static_cast<Unit>(old ^ bits) : old);
-      }
-    });
+// The part `mask` of an element by absolute stores.
+template <typename Unit, ApplyKind kKind, typename StoreValue>
+XORBIT_DEVICE bool StoreIfFits(Unit met, Unit old, Unit bits, Unit mask, StoreValue&& store) {
+  const bool is_old = ((met ^ old) & mask) == 0;
+  const bool is_new = ((met ^ old ^ bits) & mask) == 0;
+  if constexpr (kKind == ApplyKind::kStore) {
+    if (is_old) store(static_cast<Unit>(old ^ bits));
+  } else {
+    if (is_new) store(old);
+  }
+  return is_old || is_new;
+}
+
+template <typename Unit, ApplyKind kKind>
+XORBIT_DEVICE_RARE ApplyFindings ApplyElement(const UpdateOnDevice* update, const SegmentOnDevice* segment,
+                                              const uint64_t* word_factors, PlaceHint hint, uint64_t element, Unit bits,
+                                              const Unit* log) {
+  ApplyFindings found;
+  ForEachCopy<Unit>(*update, *segment, word_factors, hint, element,
+                    [&](const LiveCopy<Unit>& copy, const ElementWeight<Unit>& weight) {
+                      if constexpr (kKind == ApplyKind::kReturningXor || kKind == ApplyKind::kXor) {
+                        found.sum += weight.Lane0(copy.Xor(bits));
+                      } else if constexpr (kKind == ApplyKind::kCompare) {
+                        found.sum += weight.Lane0(copy.Load());
+                      } else {
+                        found.misfits |= !StoreIfFits<Unit, kKind>(copy.Load(), *log, bits, copy.mask(),
+                                                                   [&](Unit value) { copy.Store(value); });
+                      }
+                    });
+  return found;
+}
+
+template <typename Unit, ApplyKind kKind>
+class ApplyVisitor : public RunVisitor<Unit, ApplyVisitor<Unit, kKind>> {
+  using Base = RunVisitor<Unit, ApplyVisitor>;
+  static constexpr bool kUsesLog = kKind == ApplyKind::kStore || kKind == ApplyKind::kRestore;
+  static constexpr bool kSums = kKind == ApplyKind::kReturningXor || kKind == ApplyKind::kCompare;
+
+ public:
+  XORBIT_DEVICE explicit ApplyVisitor(const TileContext& tile) : Base(tile) {}
+
+  XORBIT_DEVICE void TakeInRun([[maybe_unused]] uint32_t change_index, uint32_t offset, Unit bits) {
+    const uint64_t address = this->AddressAt(offset);
+    auto* element = reinterpret_cast<Unit*>(address);
+    if constexpr (kKind == ApplyKind::kReturningXor) {
+      met_ = XorAligned<Unit, true>(address, bits);
+      shift_ = XorShiftOf<Unit>(address);
+    } else if constexpr (kKind == ApplyKind::kXor) {
+      XorAligned<Unit, false>(address, bits);
+    } else if constexpr (kKind == ApplyKind::kCompare) {
+      met_ = LoadLive(element);
+    } else {
+      const Unit old = *LoggedValue<Unit>(this->tile(), change_index);
+      const bool fits = StoreIfFits<Unit, kKind>(LoadLive(element), old, bits, static_cast<Unit>(~Unit{0}),
+                                                 [&](Unit value) { *element = value; });
+      found_.misfits |= !fits;
+    }
+    if constexpr (kSums) weight_ = this->WeightAt(offset);
+  }
+  XORBIT_DEVICE void Settle() {
+    if constexpr (!kSums) return;
+    found_.sum += weight_.Lane0(static_cast<Unit>(met_ >> shift_));
+    weight_ = {};
+  }
+  XORBIT_DEVICE void TakeApart([[maybe_unused]] uint32_t change_index, uint64_t element, Unit bits) {
+    const TileContext& tile = this->tile();
+    const Unit* log = kUsesLog ? LoggedValue<Unit>(tile, change_index) : nullptr;
+    const ApplyFindings found =
+        ApplyElement<Unit, kKind>(tile.update, tile.segment, tile.word_factors, {tile.start.part_index, 0}, element, bits, log);
+    found_.sum += found.sum;
+    found_.misfits |= found.misfits;
   }
 
-  // Lane 0 over what the writes met, or a comparison found. All lanes together.
-  XORBIT_DEVICE uint64_t Found() const { return WarpSum(found_); }
+  // Over all lanes. All lanes together, once.
+  XORBIT_DEVICE ApplyFindings Finish() {
+    Settle();
+    return {WarpSum(found_.sum), AnyLane(found_.misfits)};
+  }
 
  private:
-  TileContext tile_;
-  uint64_t first_;
-  PlaceFinder places_;
-  uint64_t found_ = 0;
+  ApplyFindings found_;
+  // Met last, not yet used.
+  XorWord<Unit> met_ = 0;
+  uint32_t shift_ = 0;
+  ElementWeight<Unit> weight_;
 };
 
 }  // namespace xorbit::cuda

@@ -59,9 +59,8 @@ struct SegmentOnDevice {
   uint32_t payload_index;
   const LivePart* parts;
   uint64_t part_count;     // without the sentinel
-  uint32_t track_count;    // the most that a tensor of the segment has
-  uint8_t split_granules;  // 1: of some tensor, granules are smaller than elements
-  uint8_t has_replicas;    // 1: some copies are not counted, or some elements have several
+  uint8_t is_plain;        // 1: elements are whole, and each lies in one place at most, which counts
+  uint8_t is_absent;       // 1: this rank lacks the segment's presence group
   uint64_t first_tile;     // tiles of all segments before
   uint64_t first_item;
   uint8_t* old_values;  // undo log: unit_bytes for each of the segment's changes, or null
@@ -92,8 +91,9 @@ enum class TileError : uint8_t {
   kNoChange,
   kCount,  // a dense or raw tile's changes are not those that its record counts
   kLength,
-  kDigest,   // live weights are not those that the record was made for
-  kReplica,  // copies of one element differ
+  kDigest,      // live weights are not those that the record was made for
+  kReplica,     // copies of one element differ
+  kIncomplete,  // this rank does not hold every element that changes
 };
 
 // One for each payload. Reports are tile << 8 | TileError, the least one: kNoReport if there is none.
@@ -101,7 +101,7 @@ inline constexpr uint64_t kNoReport = ~uint64_t{0};
 struct PayloadCounters {
   uint64_t first_corrupt;
   uint64_t first_refused;
-  uint64_t local_change_count;  // every copy counts
+  uint64_t local_change_count;  // elements that apply writes; every copy counts
   uint64_t lane0_change;        // after - before over the changes that this rank counts
   uint64_t lane1_change;
 };

@@ -60,6 +60,7 @@ Status CheckMap(const Layout& layout, const LiveMap& map, std::span<const Region
 void PlanParts(const SegmentMap& segment, const LiveMap& map, std::span<const uint64_t> tensor_keys, UpdatePlan* update,
                SegmentPlan* plan) {
   SegmentOnDevice& device = plan->device;
+  device.is_plain = 1;
   for (size_t i = 0; i < segment.parts().size(); ++i) {
     const Part& part = segment.parts()[i];
     LivePart live{};
@@ -73,11 +74,10 @@ void PlanParts(const SegmentMap& segment, const LiveMap& map, std::span<const ui
     live.granule_bits = map.granule_bits(part.tensor_index);
     if (live.digit_count > 1) update->digits.insert(update->digits.end(), part.digits.begin(), part.digits.end());
     plan->parts.push_back(live);
-    device.track_count = std::max(device.track_count, live.track_count);
-    if (live.granule_bits < 8 * segment.unit_bytes()) device.split_granules = 1;
     const std::span<const Piece> pieces = map.pieces_of(part.tensor_index);
-    const auto is_replica = [](const Piece& piece) { return !piece.counted; };
-    if (live.track_count > 1 || std::any_of(pieces.begin(), pieces.end(), is_replica)) device.has_replicas = 1;
+    const bool all_count = std::all_of(pieces.begin(), pieces.end(), [](const Piece& piece) { return piece.counted; });
+    const bool is_plain = live.track_count <= 1 && live.granule_bits == 8 * segment.unit_bytes() && all_count;
+    device.is_plain = static_cast<uint8_t>(device.is_plain & (is_plain ? 1 : 0));
   }
   LivePart sentinel{};
   sentinel.first = segment.element_count();
@@ -111,8 +111,8 @@ Result<SegmentPlan> PlanSegment(const PayloadSegment& segment, const LiveMap& ma
   plan.device.body_bytes = segment.view.body.size();
   plan.device.record_count = segment.view.record_count;
   plan.device.unit_bytes = segment.map.unit_bytes();
-  // Nobody here can compare what lies elsewhere.
-  plan.device.has_digests = segment.view.has_digests && !map.is_absent(segment.map.group()) ? 1 : 0;
+  plan.device.has_digests = segment.view.has_digests ? 1 : 0;
+  plan.device.is_absent = map.is_absent(segment.map.group()) ? 1 : 0;
   return plan;
 }
 
@@ -124,6 +124,7 @@ Result<UpdatePlan> PlanUpdate(const Layout& layout, std::span<const PayloadView>
   XORBIT_RETURN_IF_ERROR(CheckMap(layout, map, regions));
   const std::vector<uint64_t> tensor_keys = TensorKeysOf(layout);
   UpdatePlan update;
+  update.layout = &layout;
   update.map = &map;
   update.regions.assign(regions.begin(), regions.end());
   for (size_t p = 0; p < payloads.size(); ++p) {

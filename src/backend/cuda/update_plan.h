@@ -24,6 +24,7 @@ struct SegmentPlan {
 };
 
 struct UpdatePlan {
+  const Layout* layout = nullptr;
   const LiveMap* map = nullptr;       // its tables are copied as they are
   std::vector<SegmentPlan> segments;  // those with tiles
   std::vector<RegionBounds> regions;

@@ -195,12 +195,14 @@ class CommandLineTest(unittest.TestCase):
         run("no-such-command", expect=2)
         run("demo", "--megabytes", "nan", expect=2)
         run("bench", "--gigabytes", "nan", expect=2)
-        many = [f"--group=g{i}=*" for i in range(300)]
-        run("diff", self.steps[0], self.steps[1], "-o", self.work / "x", *many, expect=2)
-        run("diff", self.steps[0], self.steps[1], "-o", self.work / "x", "--owners", 65536, expect=2)
-        self.assertEqual(sorted(p.name for p in self.work.iterdir()), ["delta"])
-        for command in ("diff", "apply", "verify", "inspect", "fold", "stats", "bench", "demo"):
-            self.assertIn("--json", run(command, "--help").stdout)
+        run("bench", "--backend", "tpu", expect=2)
+
+    def test_bench_on_a_gpu_says_in_one_line_what_is_missing(self) -> None:
+        if Path("/dev/nvidiactl").exists():
+            self.skipTest("this machine has a GPU")
+        refused = run("bench", "--backend", "cuda", expect=1)
+        self.assertIn("CUDA", refused.stderr)
+        self.assertEqual(refused.stdout, "")
 
     def test_a_flipped_byte_anywhere_is_refused(self) -> None:
         delta = self.work / "delta"

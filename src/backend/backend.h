@@ -58,8 +58,9 @@ class Backend {
   virtual StateDigest Scan(const Layout& layout, TensorBytes bytes, ScanScope scope, int threads) const = 0;
 
   // The same of live memory, through its map: D over the elements that this memory counts, which add up over the ranks of a
-  // cohort. Of shadows and derived tensors the kept copies count. `live` fits its map, and the map the layout.
-  virtual StateDigest ScanLive(const Layout& layout, const LiveMemory& live, ScanScope scope, int threads) const = 0;
+  // cohort. Of shadows and derived tensors the kept copies count. `live` fits its map, and the map the layout. Cannot fail on
+  // host memory.
+  virtual Result<StateDigest> ScanLive(const Layout& layout, const LiveMemory& live, ScanScope scope, int threads) const = 0;
 
   // Receiver, while the sampler still runs: decodes and validates every record of a delta's payloads, compares each with live
   // memory where it has digests, and stages what the pause needs. Live memory is only read. `layout` is the payloads'; the

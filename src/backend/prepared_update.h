@@ -44,7 +44,7 @@ struct PrepareReport {
   uint64_t staged_bytes = 0;                  // kept for Apply beside the payloads
   std::vector<std::vector<RecordSums>> sums;  // per payload, per record in segment order; only if partial
   StateDigest change;                         // after - before over the counted elements, both lanes
-  std::vector<uint32_t> derived;  // of the map's derived bindings, those whose tensors change: to be run after Apply
+  std::vector<uint32_t> derived;  // of the map's derived bindings, those whose tensors change (or may): to be run after Apply
 };
 
 // Belongs to one live memory in one epoch, which outlives it, as do the payloads. One thread at a time; nobody else may write

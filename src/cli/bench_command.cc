@@ -9,6 +9,7 @@
 #include "base/cpu_level.h"
 #include "base/stopwatch.h"
 #include "change/change_statistics.h"
+#include "cli/bench_cuda.h"
 #include "cli/bench_workload.h"
 #include "cli/bench_yardsticks.h"
 #include "cli/command.h"
@@ -21,7 +22,9 @@ struct BenchOptions {
   std::vector<std::string> workloads = {"reference-bit", "reference-fp4", "reference-random"};
   std::vector<std::string> codecs;
   double gigabytes = 1;
-  int rounds = 5;
+  int rounds = 0;  // 0: 5, or 20 on a GPU
+  std::string backend = "cpu";
+  CudaBenchOptions cuda;
 };
 
 constexpr double kReferenceModelBytes = 445e9;
@@ -136,16 +139,16 @@ Result<std::vector<const Codec*>> ChosenCodecs(const std::vector<std::string>& n
 }
 
 Result<Answer> RunBench(Session& session, const BenchOptions& options) {
+  if (options.backend == "cuda") return RunCudaBench(options.cuda, options.rounds > 0 ? options.rounds : 20);
+  const int rounds = options.rounds > 0 ? options.rounds : 5;
   const Runtime& runtime = session.runtime();
   if (!std::isfinite(options.gigabytes)) return UsageError("--gigabytes must be a number");
   XORBIT_ASSIGN_OR_RETURN(const std::vector<const Codec*> codecs, ChosenCodecs(options.codecs));
   Answer answer;
-  answer.fields = {{"threads", runtime.threads},
-                   {"cpu", NameOf(ActiveCpuLevel())},
-                   {"rounds", options.rounds},
-                   {"workloads", Json::array()}};
-  answer.text = fmt::format("{} threads, {}, medians of {} rounds, in memory\n\n", runtime.threads, NameOf(ActiveCpuLevel()),
-                            options.rounds);
+  answer.fields = {
+      {"threads", runtime.threads}, {"cpu", NameOf(ActiveCpuLevel())}, {"rounds", rounds}, {"workloads", Json::array()}};
+  answer.text =
+      fmt::format("{} threads, {}, medians of {} rounds, in memory\n\n", runtime.threads, NameOf(ActiveCpuLevel()), rounds);
   for (const std::string& name : options.workloads) {
     XORBIT_ASSIGN_OR_RETURN(WorkloadSpec spec, FindWorkload(name));
     spec.total_bytes = static_cast<uint64_t>(options.gigabytes * 1e9);
@@ -154,10 +157,10 @@ Result<Answer> RunBench(Session& session, const BenchOptions& options) {
                             MeasureUpdate(runtime, workload.layout, workload.TensorsOf(workload.old_state),
                                           workload.TensorsOf(workload.new_state), {}, EncodeOptions{}));
     Buffer live = workload.old_state;
-    const Yardsticks yardsticks = MeasureYardsticks(runtime, workload, options.rounds, &live);
+    const Yardsticks yardsticks = MeasureYardsticks(runtime, workload, rounds, &live);
     std::vector<Row> rows;
     for (const Codec* codec : codecs) {
-      XORBIT_ASSIGN_OR_RETURN(Row row, MeasureCodec(runtime, workload, *codec, options.rounds, &live));
+      XORBIT_ASSIGN_OR_RETURN(Row row, MeasureCodec(runtime, workload, *codec, rounds, &live));
       rows.push_back(std::move(row));
     }
     answer.text += TableOf(workload, report.entropy_bits / 8, yardsticks, rows);
@@ -175,7 +178,11 @@ void AddBenchCommand(CLI::App& app, Invocation* invocation) {
   command->add_option("--workload", options->workloads, "reference-bit, reference-fp4, reference-random or bf16-PERCENT");
   command->add_option("--codec", options->codecs, "Only these codecs");
   command->add_option("--gigabytes", options->gigabytes, "Size of one state (default 1)")->check(CLI::Range(0.001, 1000.0));
-  command->add_option("--rounds", options->rounds, "Rounds to take medians of (default 5)")->check(CLI::Range(1, 1000));
+  command->add_option("--rounds", options->rounds, "Rounds to take medians of (default 5; 20 on a GPU)")
+      ->check(CLI::Range(1, 1000));
+  command->add_option("--backend", options->backend, "cpu (default): every codec; cuda: the receiver on this machine's GPU")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
+  AddCudaBenchOptions(command, &options->cuda);
 }
 
 }  // namespace xorbit

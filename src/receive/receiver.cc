@@ -50,10 +50,11 @@ Status Receiver::CheckMap() const {
   return ProveCohortCoverage(stream_.layout(), alone);
 }
 
-Receiver::Holding Receiver::Scan() const {
-  const StateDigest all = backend_.ScanLive(stream_.layout(), live_, ScanScope::kAll, options_.threads);
-  const StateDigest frozen = backend_.ScanLive(stream_.layout(), live_, ScanScope::kFrozen, options_.threads);
-  return {all - frozen, frozen};
+Result<Receiver::Holding> Receiver::Scan() const {
+  XORBIT_ASSIGN_OR_RETURN(const StateDigest all, backend_.ScanLive(stream_.layout(), live_, ScanScope::kAll, options_.threads));
+  XORBIT_ASSIGN_OR_RETURN(const StateDigest frozen,
+                          backend_.ScanLive(stream_.layout(), live_, ScanScope::kFrozen, options_.threads));
+  return Holding{all - frozen, frozen};
 }
 
 bool Receiver::LacksGroups() const {
@@ -74,7 +75,7 @@ Result<std::optional<StateDigest>> Receiver::UpdatedDigestOf(uint64_t version) {
 Status Receiver::Identify(uint64_t version) {
   XORBIT_RETURN_IF_ERROR(CheckMap());
   XORBIT_ASSIGN_OR_RETURN(const std::optional<StateDigest> whole, UpdatedDigestOf(version));
-  const Holding held = Scan();
+  XORBIT_ASSIGN_OR_RETURN(const Holding held, Scan());
   if (!cohort_.partial()) {
     if (whole && held.updated != *whole) {
       return RefusedError("live weights are not " + VersionName(version) + ": their digest is " + ToText(held.updated) +
@@ -119,7 +120,8 @@ Status Receiver::Verify() {
     return UsageError("live weights cannot be verified while the receiver is " + std::string(NameOf(state_)));
   }
   XORBIT_RETURN_IF_ERROR(FollowEpoch());
-  if (Scan() == holding_) return {};
+  XORBIT_ASSIGN_OR_RETURN(const Holding held, Scan());
+  if (held == holding_) return {};
   return Break(RefusedError("live weights are not " + VersionName(version_) + ": somebody else has written to them"));
 }
 
@@ -172,8 +174,11 @@ Status Receiver::OpenAndStage(uint64_t target) {
 Status Receiver::PreparePayloads() {
   const Stage timed(&report_.timers, "prepare");
   // A fold without digests rests on the whole state.
-  if (!staged_->is_proven && Scan() != holding_) {
-    return Break(RefusedError("live weights are not " + VersionName(version_) + ": somebody else has written to them"));
+  if (!staged_->is_proven) {
+    XORBIT_ASSIGN_OR_RETURN(const Holding held, Scan());
+    if (held != holding_) {
+      return Break(RefusedError("live weights are not " + VersionName(version_) + ": somebody else has written to them"));
+    }
   }
   PrepareOptions options;
   options.threads = options_.threads;

@@ -91,7 +91,7 @@ class Receiver {
   Status Identify(uint64_t version);
   Status CatchUp(const CohortStanding& standing);
   Status FollowEpoch();
-  Holding Scan() const;
+  Result<Holding> Scan() const;
   bool LacksGroups() const;
   Result<std::optional<StateDigest>> UpdatedDigestOf(uint64_t version);
 

@@ -6,11 +6,19 @@
 #include <cstdio>
 
 #include "backend/cuda/cuda_status.h"
+#include "backend/cuda/testing/receive_bench.h"
 #include "parity.h"
-#include "receive_bench.h"
 
 namespace xorbit::gpu_check {
 namespace {
+
+using cuda::testing::BenchOptions;
+using cuda::testing::BenchReceive;
+using cuda::testing::BenchYardsticks;
+using cuda::testing::BigModel;
+using cuda::testing::MakeBf16;
+using cuda::testing::MakeShare;
+using cuda::testing::Report;
 
 struct Options {
   uint64_t first_seed = 1;
@@ -43,7 +51,10 @@ int Run(const Options& options) {
     std::printf("FAILED,%s\n", stream.status().message().c_str());
     return 1;
   }
-  Report report(stream->get(), options.repeats);
+  Report report(stream->get(), options.repeats, [](const std::string& line) {
+    std::printf("%s\n", line.c_str());
+    std::fflush(stdout);
+  });
   report.Note("device", "name", device.name);
   report.Note("device", "multiprocessors", std::to_string(device.multiProcessorCount));
   if (options.parity_count > 0) CheckParity(options.first_seed, options.parity_count, &report);

@@ -17,6 +17,9 @@ namespace {
 
 using cuda::ApplyKind;
 using cuda::RegionBounds;
+using cuda::testing::Download;
+using cuda::testing::Report;
+using cuda::testing::Upload;
 
 // A random update and live memory under a random map on the device: pieces in any order, rows apart, half bytes moved, copies;
 // every fourth map is the canonical one. Regions begin at any byte and mostly end where their words may not be touched.

@@ -2,11 +2,11 @@
 // that were tampered with.
 #pragma once
 
-#include "timing.h"
+#include "backend/cuda/testing/timing.h"
 
 namespace xorbit::gpu_check {
 
 // Seeds first_seed .. first_seed + count - 1; each failure names its seed.
-void CheckParity(uint64_t first_seed, uint64_t count, Report* report);
+void CheckParity(uint64_t first_seed, uint64_t count, cuda::testing::Report* report);
 
 }  // namespace xorbit::gpu_check

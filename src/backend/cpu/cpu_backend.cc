@@ -52,7 +52,7 @@ class CpuBackend final : public Backend {
     return ScanDigest(layout, bytes, scope, threads);
   }
 
-  StateDigest ScanLive(const Layout& layout, const LiveMemory& live, ScanScope scope, int threads) const override {
+  Result<StateDigest> ScanLive(const Layout& layout, const LiveMemory& live, ScanScope scope, int threads) const override {
     return ScanLiveMemory(layout, live, scope, threads);
   }
 

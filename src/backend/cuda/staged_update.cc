@@ -217,6 +217,12 @@ Status StagedUpdate::ClearCounters(cudaStream_t stream) const {
                     "cudaMemset2DAsync of the reports");
 }
 
+Status StagedUpdate::CopyCounters(PayloadCounters* to_pinned, cudaStream_t stream) const {
+  return CudaStatus(
+      cudaMemcpyAsync(to_pinned, update_.counters, payload_count_ * sizeof(PayloadCounters), cudaMemcpyDeviceToHost, stream),
+      "cudaMemcpyAsync of counters from the device");
+}
+
 Result<std::vector<PayloadCounters>> StagedUpdate::ReadCounters(cudaStream_t stream) const {
   std::vector<PayloadCounters> counters;
   XORBIT_RETURN_IF_ERROR(CopyOut(update_.counters, payload_count_, "counters", stream, &counters));

@@ -33,7 +33,10 @@ class StagedUpdate {
 
   // Clears what kernels add up; in stream order.
   Status ClearCounters(cudaStream_t stream) const;
-  // Waits for the stream and reads them, one for each payload.
+  uint64_t payload_count() const { return payload_count_; }
+  // Copies them to pinned memory, one for each payload; in stream order.
+  Status CopyCounters(PayloadCounters* to_pinned, cudaStream_t stream) const;
+  // Waits for the stream and reads them.
   Result<std::vector<PayloadCounters>> ReadCounters(cudaStream_t stream) const;
   // Waits for the stream and reads every tile's sums over what this rank counts.
   Result<std::vector<TileSums>> ReadCountedSums(cudaStream_t stream) const;

@@ -1,9 +1,9 @@
 // The receiver's stages over a model as large as the GPU: pre-flight, every way to apply, undo, scan; every byte verified.
 #pragma once
 
-#include "big_model.h"
+#include "backend/cuda/testing/big_model.h"
 
-namespace xorbit::gpu_check {
+namespace xorbit::cuda::testing {
 
 struct BenchOptions {
   std::vector<uint32_t> blocks_per_multiprocessor = {0};
@@ -16,4 +16,4 @@ void BenchReceive(const BigModel& model, const BenchOptions& options, Report* re
 // Read-only, copy, read-write in place and dense XOR over `byte_count` bytes (half of it each for copies and masks).
 void BenchYardsticks(uint64_t byte_count, Report* report);
 
-}  // namespace xorbit::gpu_check
+}  // namespace xorbit::cuda::testing

@@ -1,20 +1,16 @@
 // Live memory holds the model once; what is verified against is the formula.
-#include "receive_bench.h"
+#include "backend/cuda/testing/receive_bench.h"
 
 #include <utility>
 
+#include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/cuda_status.h"
 #include "backend/cuda/scan_kernels.h"
+#include "base/stopwatch.h"
 #include "codec/change_digest.h"
 
-namespace xorbit::gpu_check {
+namespace xorbit::cuda::testing {
 namespace {
-
-using cuda::ApplyKind;
-using cuda::DeviceBuffer;
-using cuda::RegionBounds;
-using cuda::testing::FormulaPiece;
-using cuda::testing::Mismatches;
 
 template <typename T>
 Result<DeviceBuffer> UploadAll(const std::vector<T>& values) {
@@ -48,8 +44,7 @@ class LiveModel {
     live.piece_count_ = pieces.size();
     live.region_ = {base, base + model.byte_count};
     XORBIT_ASSIGN_OR_RETURN(live.pieces_, UploadAll(pieces));
-    XORBIT_RETURN_IF_ERROR(
-        cuda::testing::LaunchFill(live.pieces_dev(), live.piece_count_, model.formula, false, report->stream()));
+    XORBIT_RETURN_IF_ERROR(LaunchFill(live.pieces_dev(), live.piece_count_, model.formula, false, report->stream()));
     return live;
   }
 
@@ -62,9 +57,8 @@ class LiveModel {
     const auto run = [&]() -> Status {
       XORBIT_RETURN_IF_ERROR(Upload(mismatches_.data_dev(), BytesOf(mismatches)));
       auto* target = reinterpret_cast<Mismatches*>(mismatches_.data_dev());
-      XORBIT_RETURN_IF_ERROR(
-          cuda::testing::LaunchVerify(pieces_dev(), piece_count_, model_->formula, changed, target, report_->stream()));
-      XORBIT_RETURN_IF_ERROR(cuda::CudaStatus(cudaStreamSynchronize(report_->stream()), "cudaStreamSynchronize"));
+      XORBIT_RETURN_IF_ERROR(LaunchVerify(pieces_dev(), piece_count_, model_->formula, changed, target, report_->stream()));
+      XORBIT_RETURN_IF_ERROR(CudaStatus(cudaStreamSynchronize(report_->stream()), "cudaStreamSynchronize"));
       return Download({reinterpret_cast<uint8_t*>(&mismatches), sizeof(mismatches)}, mismatches_.data_dev());
     };
     report_->Check(run(), "verification");
@@ -93,18 +87,18 @@ class Stages {
  public:
   Stages(const BigModel& model, LiveModel* live, Report* report) : model_(&model), live_(live), report_(report) {}
 
-  Status Stage(const cuda::StageOptions& options) {
-    XORBIT_ASSIGN_OR_RETURN(plan_, cuda::PlanUpdate(model_->layout, model_->payloads, model_->map, live_->regions()));
+  Status Stage(const StageOptions& options) {
+    XORBIT_ASSIGN_OR_RETURN(plan_, PlanUpdate(model_->layout, model_->payloads, model_->map, live_->regions()));
     memory_ = {};
-    XORBIT_ASSIGN_OR_RETURN(memory_, DeviceBuffer::Make(cuda::StagedUpdate::BytesFor(plan_, options)));
+    XORBIT_ASSIGN_OR_RETURN(memory_, DeviceBuffer::Make(StagedUpdate::BytesFor(plan_, options)));
     report_->Note(model_->name, "device bytes to stage", std::to_string(memory_.byte_count()));
-    XORBIT_ASSIGN_OR_RETURN(staged_, cuda::StagedUpdate::Stage(plan_, options, memory_.data_dev(), report_->stream()));
+    XORBIT_ASSIGN_OR_RETURN(staged_, StagedUpdate::Stage(plan_, options, memory_.data_dev(), report_->stream()));
     return {};
   }
 
   void MeasurePreflight(uint32_t blocks, const std::string& name) {
     CheckReports("before " + name);
-    Measure(name, blocks, [&] { return cuda::LaunchPreflight(staged_.update(), staged_.has_undo_log(), {blocks}, stream()); });
+    Measure(name, blocks, [&] { return LaunchPreflight(staged_.update(), staged_.has_undo_log(), {blocks}, stream()); });
     CheckReports(name);
   }
 
@@ -112,30 +106,32 @@ class Stages {
   void MeasureXor(uint32_t blocks, ApplyKind kind, const std::string& name) {
     bool applied = false;
     Measure(name, blocks, [&] {
-      const Status status = cuda::LaunchApply(staged_.update(), kind, applied, {blocks}, stream());
+      const Status status = LaunchApply(staged_.update(), kind, applied, {blocks}, stream());
       applied = !applied;
       return status;
     });
-    if (!applied) report_->Check(cuda::LaunchApply(staged_.update(), kind, false, {blocks}, stream()), name);
+    if (!applied) report_->Check(LaunchApply(staged_.update(), kind, false, {blocks}, stream()), name);
     live_->Verify(true, name);
-    report_->Check(cuda::LaunchApply(staged_.update(), kind, true, {blocks}, stream()), name);
+    report_->Check(LaunchApply(staged_.update(), kind, true, {blocks}, stream()), name);
     CheckReports(name);
   }
 
   void MeasureStores(uint32_t blocks) {
     for (const ApplyKind kind : {ApplyKind::kStore, ApplyKind::kRestore}) {
       const std::string name = kind == ApplyKind::kStore ? "apply by stores" : "undo by stores";
-      Measure(name, blocks, [&] { return cuda::LaunchApply(staged_.update(), kind, false, {blocks}, stream()); });
+      Measure(name, blocks, [&] { return LaunchApply(staged_.update(), kind, false, {blocks}, stream()); });
       live_->Verify(kind == ApplyKind::kStore, name);
     }
   }
 
   void MeasureCompare(uint32_t blocks) {
     Measure("comparison", blocks,
-            [&] { return cuda::LaunchApply(staged_.update(), ApplyKind::kCompare, false, {blocks}, stream()); });
+            [&] { return LaunchApply(staged_.update(), ApplyKind::kCompare, false, {blocks}, stream()); });
     CheckReports("comparison");
   }
 
+  // Gate closed to gate open, through the backend's interface, by the clock on the wall: every second run takes it back.
+  void MeasurePause(const Backend& backend, bool keep_log);
   void MeasureScan();
 
  private:
@@ -147,33 +143,59 @@ class Stages {
   void CheckReports(const std::string& after) {
     const auto counters = staged_.ReadCounters(stream());
     report_->Check(counters.status(), model_->name + ", " + after);
-    if (counters.ok()) report_->Check(cuda::StatusOfReports(plan_, *counters), model_->name + ", " + after);
+    if (counters.ok()) report_->Check(StatusOfReports(plan_, *counters), model_->name + ", " + after);
     report_->Check(staged_.ClearCounters(stream()), "clearing");
   }
 
   const BigModel* model_;
   LiveModel* live_;
   Report* report_;
-  cuda::UpdatePlan plan_;
+  UpdatePlan plan_;
   DeviceBuffer memory_;
-  cuda::StagedUpdate staged_;
+  StagedUpdate staged_;
 };
+
+void Stages::MeasurePause(const Backend& backend, bool keep_log) {
+  std::vector<MutableBytes> regions;
+  for (const RegionBounds& region : live_->regions()) {
+    regions.emplace_back(reinterpret_cast<uint8_t*>(region.begin), region.end - region.begin);
+  }
+  memory_ = {};  // what the backend stages takes its place
+  PrepareOptions options;
+  options.keep_undo_log = keep_log;
+  const std::string name = keep_log ? "whole pause with undo log" : "whole pause";
+  const Stopwatch preparing;
+  const auto update = backend.Prepare(model_->layout, model_->payloads, {&model_->map, regions, {}}, options);
+  report_->Check(update.status(), model_->name + ", " + name);
+  if (!update.ok()) return;
+  report_->AddTimes(model_->name, keep_log ? "prepare with undo log" : "prepare", model_->byte_count, plan_.change_count,
+                    {preparing.seconds() * 1e3});
+  std::vector<double> times_ms;
+  for (int i = 0; i < report_->repeats(); ++i) {
+    const Stopwatch pause;
+    report_->Check((*update)->Apply(), model_->name + ", " + name);
+    times_ms.push_back(pause.seconds() * 1e3);
+    if (i == 0) live_->Verify(true, name);
+    report_->Check((*update)->Undo(), model_->name + ", undo of " + name);
+  }
+  report_->AddTimes(model_->name, name, model_->byte_count, plan_.change_count, std::move(times_ms));
+}
 
 void Stages::MeasureScan() {
   const std::vector<uint64_t> keys = TensorKeysOf(model_->layout);
-  std::vector<cuda::ScanRange> ranges;
+  std::vector<ScanRange> ranges;
   for (size_t i = 0; i < keys.size(); ++i) {
     const RegionBounds& tensor = live_->tensors()[i];
     ranges.push_back({tensor.begin, tensor.end - tensor.begin, 0, keys[i]});
   }
-  const std::vector<cuda::ScanRange> pieces = cuda::CutScanRanges(ranges);
+  const std::vector<ScanRange> pieces = CutScanRanges(ranges);
   Result<DeviceBuffer> pieces_dev = UploadAll(pieces);
   Result<DeviceBuffer> digest_dev = DeviceBuffer::Make(sizeof(StateDigest));
   report_->Check(pieces_dev.ok() && digest_dev.ok(), "memory for the scan");
   if (!pieces_dev.ok() || !digest_dev.ok()) return;
-  const auto scan = [&](uint32_t lanes, const cuda::ScanThrottle& throttle) {
-    return cuda::LaunchScan(reinterpret_cast<const cuda::ScanRange*>(pieces_dev->data_dev()), pieces.size(), lanes, throttle,
-                            reinterpret_cast<StateDigest*>(digest_dev->data_dev()), stream());
+  const auto scan = [&](uint32_t lanes, const ScanThrottle& throttle) {
+    return LaunchScan(reinterpret_cast<const ScanRange*>(pieces_dev->data_dev()), pieces.size(), lanes, throttle,
+                      reinterpret_cast<StateDigest*>(digest_dev->data_dev()), stream());
   };
   Measure("scan of both lanes", 0, [&] { return scan(2, {}); });
   Measure("scan of one lane", 0, [&] { return scan(1, {}); });
@@ -194,7 +216,7 @@ void BenchReceive(const BigModel& model, const BenchOptions& options, Report* re
   live->Verify(false, "filling");
   Stages stages(model, &*live, report);
   const auto stage_as = [&](bool keep_log, uint32_t stream_bytes_per_change) {
-    cuda::StageOptions stage;
+    StageOptions stage;
     stage.keep_undo_log = keep_log;
     stage.stream_bytes_per_change = stream_bytes_per_change;
     const Status status = stages.Stage(stage);
@@ -217,6 +239,10 @@ void BenchReceive(const BigModel& model, const BenchOptions& options, Report* re
       stages.MeasureStores(blocks);
     }
   }
+  const auto backend = MakeCudaBackend();
+  report->Check(backend.status(), "the CUDA backend");
+  if (backend.ok()) stages.MeasurePause(**backend, false);
+  if (backend.ok() && options.with_undo_log) stages.MeasurePause(**backend, true);
   live->Verify(false, "everything");
   stages.MeasureScan();
 }
@@ -227,18 +253,17 @@ void BenchYardsticks(uint64_t byte_count, Report* report) {
   Result<DeviceBuffer> sink = DeviceBuffer::Make(8);
   report->Check(memory.ok() && sink.ok(), "memory for the yardsticks");
   if (!memory.ok() || !sink.ok()) return;
-  report->Check(cuda::CudaStatus(cudaMemsetAsync(memory->data_dev(), 1, bytes, report->stream()), "cudaMemsetAsync"), "fill");
+  report->Check(CudaStatus(cudaMemsetAsync(memory->data_dev(), 1, bytes, report->stream()), "cudaMemsetAsync"), "fill");
   uint8_t* low = memory->data_dev();
   uint8_t* high = low + bytes / 2;
-  report->Measure("yardstick", "read-only", bytes, 0, [&] {
-    return cuda::testing::LaunchRead(low, bytes, reinterpret_cast<uint64_t*>(sink->data_dev()), report->stream());
-  });
+  report->Measure("yardstick", "read-only", bytes, 0,
+                  [&] { return LaunchRead(low, bytes, reinterpret_cast<uint64_t*>(sink->data_dev()), report->stream()); });
   report->Measure("yardstick", "copy of half (read + write)", bytes, 0,
-                  [&] { return cuda::testing::LaunchCopy(low, high, bytes / 2, report->stream()); });
+                  [&] { return LaunchCopy(low, high, bytes / 2, report->stream()); });
   report->Measure("yardstick", "read and write in place", 2 * bytes, 0,
-                  [&] { return cuda::testing::LaunchStream(low, bytes, 0, report->stream()); });
+                  [&] { return LaunchStream(low, bytes, 0, report->stream()); });
   report->Measure("yardstick", "dense XOR of half from a ready mask", bytes / 2 * 3, 0,
-                  [&] { return cuda::testing::LaunchDenseXor(low, high, bytes / 2, report->stream()); });
+                  [&] { return LaunchDenseXor(low, high, bytes / 2, report->stream()); });
 }
 
-}  // namespace xorbit::gpu_check
+}  // namespace xorbit::cuda::testing

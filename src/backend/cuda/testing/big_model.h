@@ -4,15 +4,15 @@
 
 #include "backend/cuda/staged_update.h"
 #include "backend/cuda/testing/bench_kernels.h"
+#include "backend/cuda/testing/timing.h"
 #include "payload/payload_reader.h"
-#include "timing.h"
 
-namespace xorbit::gpu_check {
+namespace xorbit::cuda::testing {
 
 struct BigModel {
   std::string name;
   Layout layout;
-  cuda::testing::ChangeFormula formula;
+  ChangeFormula formula;
   uint64_t byte_count = 0;
   std::vector<uint64_t> first_bytes;  // of each tensor, in the formula
   std::vector<uint64_t> places;       // of each tensor, in live memory
@@ -29,4 +29,4 @@ Result<BigModel> MakeShare(uint64_t byte_count, bool random_bytes);
 // BF16 matrices of 64 MiB, of whose elements a share changes in the low byte.
 Result<BigModel> MakeBf16(uint64_t byte_count, double share_of_elements);
 
-}  // namespace xorbit::gpu_check
+}  // namespace xorbit::cuda::testing

@@ -1,5 +1,5 @@
 // Tensors of one kind are of one size, so that a model of any size has the same number of pieces.
-#include "big_model.h"
+#include "backend/cuda/testing/big_model.h"
 
 #include <cmath>
 #include <map>
@@ -10,10 +10,8 @@
 #include "base/parallel.h"
 #include "payload/payload_writer.h"
 
-namespace xorbit::gpu_check {
+namespace xorbit::cuda::testing {
 namespace {
-
-using cuda::testing::kCellBytes;
 
 TensorSpec Tensor(std::string name, Dtype dtype, std::vector<uint64_t> shape) {
   TensorSpec tensor;
@@ -93,7 +91,7 @@ Status EncodeModel(BigModel* model) {
   std::vector<EncodedSegment> segments;
   uint64_t first_byte = 0;
   for (const SegmentMap& map : maps) {
-    const cuda::testing::FormulaSource source(model->formula, first_byte, map.unit_bytes(), map.element_count());
+    const FormulaSource source(model->formula, first_byte, map.unit_bytes(), map.element_count());
     XORBIT_ASSIGN_OR_RETURN(EncodedSegment segment, backend->Encode(model->layout, map, source, CodecId::kSparse, options));
     const double elements = static_cast<double>(map.element_count());
     const double changes = static_cast<double>(segment.change_count);
@@ -160,4 +158,4 @@ Result<BigModel> MakeBf16(uint64_t byte_count, double share_of_elements) {
   return model;
 }
 
-}  // namespace xorbit::gpu_check
+}  // namespace xorbit::cuda::testing

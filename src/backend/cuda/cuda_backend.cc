@@ -1,0 +1,58 @@
+#include "backend/cuda/cuda_backend.h"
+
+#include <utility>
+
+#include "backend/cpu/cpu_backend.h"
+#include "backend/cuda/device.h"
+#include "backend/cuda/device_update.h"
+#include "backend/cuda/live_digest.h"
+
+namespace xorbit {
+namespace {
+
+class CudaBackend final : public Backend {
+ public:
+  Result<EncodedOwner> EncodeDiff(const Layout& layout, std::span<const SegmentMap> maps,
+                                  std::span<const SegmentBytes> old_bytes, std::span<const SegmentBytes> new_bytes,
+                                  CodecId codec, const EncodeOptions& options) const override {
+    return host_->EncodeDiff(layout, maps, old_bytes, new_bytes, codec, options);
+  }
+  Result<EncodedSegment> Encode(const Layout& layout, const SegmentMap& map, const ChangeSource& source, CodecId codec,
+                                const EncodeOptions& options) const override {
+    return host_->Encode(layout, map, source, codec, options);
+  }
+  Result<std::unique_ptr<SegmentDecoder>> Open(const PayloadView& payload, const PayloadSegment& segment) const override {
+    return host_->Open(payload, segment);
+  }
+  StateDigest Digest(const Layout& layout, const SegmentMap& map, const SegmentBytes& bytes, int threads) const override {
+    return host_->Digest(layout, map, bytes, threads);
+  }
+  StateDigest Scan(const Layout& layout, TensorBytes bytes, ScanScope scope, int threads) const override {
+    return host_->Scan(layout, bytes, scope, threads);
+  }
+
+  Result<StateDigest> ScanLive(const Layout& layout, const LiveMemory& live, ScanScope scope, int threads) const override {
+    XORBIT_ASSIGN_OR_RETURN(const std::optional<int> device, cuda::DeviceOf(live.regions));
+    if (!device) return host_->ScanLive(layout, live, scope, threads);
+    return cuda::ScanDeviceMemory(layout, live, scope, *device);
+  }
+
+  Result<std::unique_ptr<PreparedUpdate>> Prepare(const Layout& layout, std::span<const PayloadView> payloads,
+                                                  const LiveMemory& live, const PrepareOptions& options) const override {
+    XORBIT_ASSIGN_OR_RETURN(const std::optional<int> device, cuda::DeviceOf(live.regions));
+    if (!device) return host_->Prepare(layout, payloads, live, options);
+    return cuda::PrepareOnDevice(layout, payloads, live, options, *device);
+  }
+
+ private:
+  std::unique_ptr<Backend> host_ = MakeCpuBackend();
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Backend>> MakeCudaBackend() {
+  XORBIT_RETURN_IF_ERROR(cuda::CheckDevices());
+  return std::unique_ptr<Backend>(std::make_unique<CudaBackend>());
+}
+
+}  // namespace xorbit

@@ -1,0 +1,174 @@
+#include "backend/cuda/device_update.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "backend/cuda/cuda_status.h"
+#include "backend/cuda/device.h"
+#include "backend/cuda/report_of.h"
+#include "backend/cuda/staged_update.h"
+
+namespace xorbit::cuda {
+namespace {
+
+constexpr const char* kMoved = "live weights are not what they were when this update was prepared: prepare it again";
+
+std::vector<RegionBounds> BoundsOf(std::span<const MutableBytes> regions) {
+  std::vector<RegionBounds> bounds;
+  for (const MutableBytes region : regions) {
+    const auto begin = reinterpret_cast<uint64_t>(region.data());
+    bounds.push_back({begin, begin + region.size()});
+  }
+  return bounds;
+}
+
+class DeviceUpdate final : public PreparedUpdate {
+ public:
+  DeviceUpdate(int device, const LiveMap& map) : device_(device), map_(map), epoch_(map.epoch()) {}
+
+  Status Prepare(const Layout& layout, std::span<const PayloadView> payloads, const LiveMemory& live,
+                 const PrepareOptions& options) {
+    XORBIT_ASSIGN_OR_RETURN(const CurrentDevice current, CurrentDevice::Set(device_));
+    payloads_.assign(payloads.begin(), payloads.end());
+    XORBIT_ASSIGN_OR_RETURN(stream_, MakeStream());
+    const std::vector<RegionBounds> bounds = BoundsOf(live.regions);
+    XORBIT_ASSIGN_OR_RETURN(plan_, PlanUpdate(layout, payloads_, map_, bounds));
+    XORBIT_RETURN_IF_ERROR(Stage(options));
+    XORBIT_RETURN_IF_ERROR(LaunchPreflight(staged_.update(), keeps_log(), {}, stream_.get()));
+    XORBIT_RETURN_IF_ERROR(ReadCounters());
+    XORBIT_RETURN_IF_ERROR(StatusOfReports(plan_, counters()));
+    std::vector<TileSums> sums;
+    if (options.partial) {
+      XORBIT_ASSIGN_OR_RETURN(sums, staged_.ReadCountedSums(stream_.get()));
+    }
+    XORBIT_ASSIGN_OR_RETURN(report_, ReportOf(plan_, payloads_, counters(), sums, options));
+    report_.staged_bytes = memory_.byte_count() + pinned_bodies_.bytes().size();
+    return staged_.ClearCounters(stream_.get());
+  }
+
+  const PrepareReport& report() const override { return report_; }
+
+  Status Apply() override {
+    if (applied_ && !keeps_log()) {
+      return UsageError("this update has been applied already, and XOR would take it back: use Undo");
+    }
+    XORBIT_RETURN_IF_ERROR(CheckEpoch());
+    XORBIT_ASSIGN_OR_RETURN(const CurrentDevice current, CurrentDevice::Set(device_));
+    const Status launched =
+        LaunchApply(staged_.update(), keeps_log() ? ApplyKind::kStore : ApplyKind::kReturningXor, false, {}, stream_.get());
+    XORBIT_RETURN_IF_ERROR(launched);  // nothing has run
+    XORBIT_RETURN_IF_ERROR(ReadCounters().WithContext("apply failed on the device, reload the weights"));
+    const Status found = StatusOfReports(plan_, counters());
+    if (!found.ok()) {
+      XORBIT_RETURN_IF_ERROR(TakeBack());
+      return found.code() == Code::kRefused ? RefusedError(kMoved) : found;
+    }
+    applied_ = true;
+    return {};
+  }
+
+  Status Undo() override {
+    if (!applied_ && !keeps_log()) return {};
+    XORBIT_RETURN_IF_ERROR(CheckEpoch());
+    XORBIT_ASSIGN_OR_RETURN(const CurrentDevice current, CurrentDevice::Set(device_));
+    XORBIT_RETURN_IF_ERROR(TakeBack());
+    applied_ = false;
+    return {};
+  }
+
+ private:
+  bool keeps_log() const { return staged_.has_undo_log(); }
+
+  // On the device, or, if it has no room for the payloads' bodies, without them.
+  Status Stage(const PrepareOptions& options) {
+    StageOptions stage;
+    stage.keep_undo_log = options.keep_undo_log;
+    stage.inverse = options.direction == Direction::kInverse;
+    stage.partial = options.partial;
+    Result<DeviceBuffer> memory = DeviceBuffer::Make(StagedUpdate::BytesFor(plan_, stage));
+    if (!memory.ok()) {
+      static_cast<void>(cudaGetLastError());  // it is dealt with here
+      XORBIT_RETURN_IF_ERROR(PinBodies());
+      stage.body_on_device = false;
+      memory = DeviceBuffer::Make(StagedUpdate::BytesFor(plan_, stage));
+    }
+    XORBIT_RETURN_IF_ERROR(memory.status());
+    memory_ = std::move(memory).value();
+    XORBIT_ASSIGN_OR_RETURN(staged_, StagedUpdate::Stage(plan_, stage, memory_.data_dev(), stream_.get()));
+    XORBIT_ASSIGN_OR_RETURN(counters_, PinnedBuffer::Make(staged_.payload_count() * sizeof(PayloadCounters)));
+    return {};
+  }
+
+  // Copies all bodies into pinned memory, and lets the plan's payloads point there.
+  Status PinBodies() {
+    constexpr uint64_t kAlignment = 16;
+    const auto room_of = [](const PayloadSegment& segment) {
+      return (segment.view.body.size() + kAlignment) / kAlignment * kAlignment;
+    };
+    uint64_t byte_count = 0;
+    for (const PayloadView& payload : payloads_) {
+      for (const PayloadSegment& segment : payload.segments) byte_count += room_of(segment);
+    }
+    XORBIT_ASSIGN_OR_RETURN(pinned_bodies_, PinnedBuffer::Make(byte_count));
+    uint64_t at = 0;
+    for (PayloadView& payload : payloads_) {
+      for (PayloadSegment& segment : payload.segments) {
+        const MutableBytes place = pinned_bodies_.bytes().subspan(at, segment.view.body.size());
+        std::copy(segment.view.body.begin(), segment.view.body.end(), place.begin());
+        segment.view.body = place;
+        at += room_of(segment);
+      }
+    }
+    return {};
+  }
+
+  Status CheckEpoch() const {
+    if (map_.epoch() == epoch_) return {};
+    return RefusedError("the engine has moved its weights since this update was prepared: prepare it again");
+  }
+
+  // Waits for everything before.
+  Status ReadCounters() const {
+    XORBIT_RETURN_IF_ERROR(staged_.CopyCounters(counters().data(), stream_.get()));
+    return CudaStatus(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize (a kernel before it may have failed)");
+  }
+  std::span<PayloadCounters> counters() const {
+    return {reinterpret_cast<PayloadCounters*>(counters_.bytes().data()), staged_.payload_count()};
+  }
+
+  // XOR takes back whatever it did, whether or not it met the values of pre-flight.
+  Status TakeBack() {
+    const auto run = [&]() -> Status {
+      XORBIT_RETURN_IF_ERROR(
+          LaunchApply(staged_.update(), keeps_log() ? ApplyKind::kRestore : ApplyKind::kXor, false, {}, stream_.get()));
+      XORBIT_RETURN_IF_ERROR(staged_.ClearCounters(stream_.get()));
+      return CudaStatus(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize (a kernel before it may have failed)");
+    };
+    return run().WithContext("undo failed, reload the weights");
+  }
+
+  int device_;
+  const LiveMap& map_;
+  uint64_t epoch_;
+  std::vector<PayloadView> payloads_;  // their bodies are the caller's, or in pinned_bodies_
+  UpdatePlan plan_;                    // of payloads_
+  Stream stream_;
+  DeviceBuffer memory_;
+  PinnedBuffer pinned_bodies_;
+  PinnedBuffer counters_;
+  StagedUpdate staged_;
+  PrepareReport report_;
+  bool applied_ = false;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<PreparedUpdate>> PrepareOnDevice(const Layout& layout, std::span<const PayloadView> payloads,
+                                                        const LiveMemory& live, const PrepareOptions& options, int device) {
+  XORBIT_RETURN_IF_ERROR(CheckMemory(layout, live));
+  auto update = std::make_unique<DeviceUpdate>(device, *live.map);
+  XORBIT_RETURN_IF_ERROR(update->Prepare(layout, payloads, live, options));
+  return std::unique_ptr<PreparedUpdate>(std::move(update));
+}
+
+}  // namespace xorbit::cuda

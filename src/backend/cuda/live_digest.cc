@@ -1,0 +1,116 @@
+#include "backend/cuda/live_digest.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "backend/cuda/cuda_memory.h"
+#include "backend/cuda/cuda_status.h"
+#include "backend/cuda/device.h"
+#include "backend/cuda/scan_kernels.h"
+#include "backend/cuda/scattered_scan.h"
+#include "base/text.h"
+#include "codec/change_digest.h"
+#include "tensor/live_memory.h"
+
+namespace xorbit::cuda {
+namespace {
+
+// Runs of so many bytes are scanned as vectors; shorter ones are too many to list, and are scanned by granule.
+constexpr uint64_t kLeastRunBytes = 16384;
+constexpr uint64_t kScatteredGranules = 65536;  // of one range
+
+struct ScanPlan {
+  std::vector<ScanRange> runs;
+  std::vector<ScatteredRange> scattered;
+};
+
+void AddScattered(const PieceClass& shape, const Piece& piece, uint64_t region_address, uint64_t key, ScanPlan* plan) {
+  const uint64_t count = shape.granule_count();
+  for (uint64_t first = 0; first < count; first += kScatteredGranules) {
+    plan->scattered.push_back({region_address, key, first, std::min(count, first + kScatteredGranules), piece.origin,
+                               piece.live_origin, piece.class_index, 0});
+  }
+}
+
+void AddRuns(const PieceClass& shape, const Piece& piece, uint64_t region_address, uint64_t key, ScanPlan* plan) {
+  const uint64_t granule_bytes = shape.granule_bits / 8;
+  const uint64_t run_count = shape.granule_count() / shape.run_length();
+  for (uint64_t run = 0; run < run_count; ++run) {
+    uint64_t rest = run;
+    uint64_t canonical = piece.origin;
+    uint64_t live = piece.live_origin;
+    for (uint32_t i = shape.digit_count - 1; i-- > 0;) {
+      const LiveDigit& digit = shape.digits[i];
+      canonical += rest % digit.count * digit.canonical_stride;
+      live += rest % digit.count * digit.live_stride;
+      rest /= digit.count;
+    }
+    plan->runs.push_back(
+        {region_address + live * granule_bytes, shape.run_length() * granule_bytes, canonical * granule_bytes, key});
+  }
+}
+
+// What the CPU's live_scan.cc calls counted, of maps without kept copies.
+ScanPlan PlanScan(const Layout& layout, const LiveMemory& live, ScanScope scope) {
+  const LiveMap& map = *live.map;
+  const std::vector<uint64_t> keys = TensorKeysOf(layout);
+  ScanPlan plan;
+  for (uint32_t i = 0; i < layout.tensors().size(); ++i) {
+    const TensorSpec& tensor = layout.tensors()[i];
+    if (tensor.byte_count == 0 || map.is_absent(tensor.group) || (scope == ScanScope::kFrozen && !tensor.frozen)) continue;
+    for (const Piece& piece : map.pieces_of(map.alias_of(i).value_or(i))) {
+      if (!piece.counted) continue;
+      const PieceClass& shape = map.class_of(piece);
+      const auto region = reinterpret_cast<uint64_t>(live.regions[piece.region_index].data());
+      const bool is_one_run = shape.granule_count() == shape.run_length();
+      const bool is_long = is_one_run || shape.run_length() * shape.granule_bits / 8 >= kLeastRunBytes;
+      // A thread's loads of granules are aligned or go by bytes; half bytes have no address of their own.
+      (is_long && shape.granule_bits >= 8 ? AddRuns : AddScattered)(shape, piece, region, keys[i], &plan);
+    }
+  }
+  return plan;
+}
+
+template <typename T>
+Result<DeviceBuffer> ToDevice(std::span<const T> values, cudaStream_t stream) {
+  XORBIT_ASSIGN_OR_RETURN(DeviceBuffer buffer, DeviceBuffer::Make(values.size_bytes()));
+  XORBIT_RETURN_IF_ERROR(
+      CudaStatus(cudaMemcpyAsync(buffer.data_dev(), values.data(), values.size_bytes(), cudaMemcpyHostToDevice, stream),
+                 "cudaMemcpyAsync of a scan's plan to the device"));
+  return buffer;
+}
+
+template <typename T>
+const T* As(const DeviceBuffer& buffer) {
+  return reinterpret_cast<const T*>(buffer.data_dev());
+}
+
+}  // namespace
+
+Result<StateDigest> ScanDeviceMemory(const Layout& layout, const LiveMemory& live, ScanScope scope, int device) {
+  XORBIT_RETURN_IF_ERROR(CheckMemory(layout, live));
+  if (!live.map->kept_tensors().empty()) {
+    return UnsupportedError("tensor " + Quoted(layout.tensors()[live.map->kept_tensors().front()].name) +
+                            " is kept as a canonical copy, which the CUDA backend does not scan yet: use the CPU backend");
+  }
+  XORBIT_ASSIGN_OR_RETURN(const CurrentDevice current, CurrentDevice::Set(device));
+  XORBIT_ASSIGN_OR_RETURN(const Stream stream, MakeStream());
+  const ScanPlan plan = PlanScan(layout, live, scope);
+  const std::vector<ScanRange> pieces = CutScanRanges(plan.runs);
+  StateDigest digest;
+  XORBIT_ASSIGN_OR_RETURN(const DeviceBuffer pieces_dev, ToDevice(std::span(pieces), stream.get()));
+  XORBIT_ASSIGN_OR_RETURN(const DeviceBuffer scattered_dev, ToDevice(std::span(plan.scattered), stream.get()));
+  XORBIT_ASSIGN_OR_RETURN(const DeviceBuffer classes_dev, ToDevice(live.map->classes(), stream.get()));
+  XORBIT_ASSIGN_OR_RETURN(const DeviceBuffer digest_dev, ToDevice(std::span<const StateDigest>(&digest, 1), stream.get()));
+  auto* sum_dev = reinterpret_cast<StateDigest*>(digest_dev.data_dev());
+  XORBIT_RETURN_IF_ERROR(LaunchScan(As<ScanRange>(pieces_dev), pieces.size(), 2, {}, sum_dev, stream.get()));
+  XORBIT_RETURN_IF_ERROR(LaunchScatteredScan(As<ScatteredRange>(scattered_dev), plan.scattered.size(),
+                                             As<PieceClass>(classes_dev), sum_dev, stream.get()));
+  XORBIT_RETURN_IF_ERROR(CudaStatus(cudaMemcpyAsync(&digest, sum_dev, sizeof(digest), cudaMemcpyDeviceToHost, stream.get()),
+                                    "cudaMemcpyAsync of a digest"));
+  XORBIT_RETURN_IF_ERROR(
+      CudaStatus(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize (the scan before it may have failed)"));
+  return digest;
+}
+
+}  // namespace xorbit::cuda

@@ -1,0 +1,12 @@
+// D of live memory on a device, read there through its map: Backend::ScanLive for device memory.
+#pragma once
+
+#include "backend/backend.h"
+
+namespace xorbit::cuda {
+
+// The contract of Backend::ScanLive, for live memory all of whose regions lie on `device`. Works on a stream of its own.
+// kUnsupported if the map keeps canonical copies.
+Result<StateDigest> ScanDeviceMemory(const Layout& layout, const LiveMemory& live, ScanScope scope, int device);
+
+}  // namespace xorbit::cuda

@@ -1,6 +1,7 @@
 #include "payload/delta_folder.h"
 
 #include <cassert>
+#include <functional>
 
 #include "base/staged_folder.h"
 #include "base/text.h"
@@ -27,14 +28,14 @@ Status WritePayloadFile(FileOps& ops, const fs::path& path, const Payload& paylo
 
 // Fills the folder and syncs all but the folder itself.
 Status WriteContents(FileOps& ops, const fs::path& folder, const Layout& layout, const Manifest& manifest,
-                     const std::vector<Payload>& payloads) {
+                     const std::function<Status(const fs::path& path, size_t owner)>& write_payload) {
   const fs::path layouts = folder / kLayoutsName;
   XORBIT_RETURN_IF_ERROR(ops.MakeFolder(layouts));
   XORBIT_RETURN_IF_ERROR(
       WriteWholeFile(ops, layouts / LayoutFileName(manifest.layout_digest), AsBytes(WriteLayoutJson(layout))));
   XORBIT_RETURN_IF_ERROR(ops.SyncFolder(layouts));
-  for (size_t i = 0; i < payloads.size(); ++i) {
-    XORBIT_RETURN_IF_ERROR(WritePayloadFile(ops, folder / manifest.owners[i].file, payloads[i]));
+  for (size_t i = 0; i < manifest.owners.size(); ++i) {
+    XORBIT_RETURN_IF_ERROR(write_payload(folder / manifest.owners[i].file, i));
   }
   return WriteWholeFile(ops, folder / kManifestName, AsBytes(WriteManifest(manifest)));
 }
@@ -45,8 +46,16 @@ Status WriteDeltaFolder(FileOps& ops, const fs::path& folder, const Layout& layo
                         const std::vector<Payload>& payloads) {
   assert(manifest.owners.size() == payloads.size() && manifest.layout_digest == layout.digest());
   XORBIT_ASSIGN_OR_RETURN(StagedFolder staged, StagedFolder::Make(ops, folder));
-  XORBIT_RETURN_IF_ERROR(WriteContents(ops, staged.path(), layout, manifest, payloads));
+  const auto write_payload = [&](const fs::path& path, size_t owner) { return WritePayloadFile(ops, path, payloads[owner]); };
+  XORBIT_RETURN_IF_ERROR(WriteContents(ops, staged.path(), layout, manifest, write_payload));
   return staged.Publish();  // the delta exists from here on
+}
+
+Status WriteDeltaFiles(FileOps& ops, const fs::path& folder, const Delta& delta) {
+  const auto write_payload = [&](const fs::path& path, size_t owner) {
+    return WriteWholeFile(ops, path, delta.files[owner].bytes());
+  };
+  return WriteContents(ops, folder, delta.layout, delta.manifest, write_payload);
 }
 
 Result<Delta> OpenDeltaFolder(const fs::path& folder, const OpenOptions& options) {

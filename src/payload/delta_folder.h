@@ -15,6 +15,10 @@ namespace xorbit {
 Status WriteDeltaFolder(FileOps& ops, const fs::path& folder, const Layout& layout, const Manifest& manifest,
                         const std::vector<Payload>& payloads);
 
+// Puts the files of a delta at hand into a folder that is there: each synced, as are folders below it, but not itself. The
+// manifest comes last. kExists if a file is there.
+Status WriteDeltaFiles(FileOps& ops, const fs::path& folder, const Delta& delta);
+
 // kNotFound if there is no manifest or a file that it names is missing; otherwise as OpenDelta.
 Result<Delta> OpenDeltaFolder(const fs::path& folder, const OpenOptions& options);
 

@@ -17,4 +17,8 @@ namespace xorbit {
 Result<size_t> PublishFolds(Stream& stream, std::span<RankPublisher> publishers, std::span<const uint64_t> marks,
                             const DecideOptions& options);
 
+// One delta from committed version `from` to the publishers' version, for what needs a single one: as it is in the store, or
+// written as a fold. Every process of the trainer calls it with the same `from`, as above. kUsage unless `from` is the older.
+Result<Edge> PublishFoldFrom(Stream& stream, std::span<RankPublisher> publishers, uint64_t from, const DecideOptions& options);
+
 }  // namespace xorbit

@@ -21,11 +21,7 @@ struct Piece {
   std::vector<TileRecord> records;  // offsets count from the piece's start
   Buffer body;
   StateDigest change;
-  // How many tiles are coded with each table set, and what that saved over raw and plain tiles.
-  uint64_t sparse_count = 0;
-  uint64_t sparse_saved_bytes = 0;
-  uint64_t dense_count = 0;
-  uint64_t dense_saved_bytes = 0;
+  TableSavings savings;
 };
 
 std::vector<Piece> CutPieces(std::span<const PlannedTile> tiles) {
@@ -149,11 +145,11 @@ class PieceEncoder {
     piece_->records.push_back({first, offset, digest.before, digest.after, tile.span(), static_cast<uint16_t>(tile.count - 1),
                                static_cast<uint8_t>(encoded.mode), 0});
     if (encoded.mode == TileMode::kSparse) {
-      ++piece_->sparse_count;
-      piece_->sparse_saved_bytes += encoded.saved_bytes;
+      ++piece_->savings.sparse_count;
+      piece_->savings.sparse_bytes += encoded.saved_bytes;
     } else if (encoded.mode == TileMode::kDense) {
-      ++piece_->dense_count;
-      piece_->dense_saved_bytes += encoded.saved_bytes;
+      ++piece_->savings.dense_count;
+      piece_->savings.dense_bytes += encoded.saved_bytes;
     }
     return {};
   }
@@ -191,32 +187,10 @@ class PieceEncoder {
   Buffer olds_;
 };
 
-// The tables without those that no tile uses or that cost more than they save.
-SegmentTables WorthKeeping(const SegmentTables& tables, const std::vector<Piece>& pieces, uint32_t unit_bytes) {
-  uint64_t sparse_saved_bytes = 0;
-  uint64_t dense_saved_bytes = 0;
-  for (const Piece& piece : pieces) {
-    sparse_saved_bytes += piece.sparse_saved_bytes;
-    dense_saved_bytes += piece.dense_saved_bytes;
-  }
-  SegmentTables kept = tables;
-  SegmentTables without_sparse = tables;
-  without_sparse.gaps = {};
-  without_sparse.planes = {};
-  const uint64_t table_bytes = SerializeTables(tables, unit_bytes).size();
-  if (table_bytes - SerializeTables(without_sparse, unit_bytes).size() >= sparse_saved_bytes) kept = without_sparse;
-  SegmentTables without_dense = kept;
-  without_dense.dense_planes = {};
-  const uint64_t kept_bytes = SerializeTables(kept, unit_bytes).size();
-  if (kept_bytes - SerializeTables(without_dense, unit_bytes).size() >= dense_saved_bytes) kept = without_dense;
-  return kept;
-}
-
-// Whether some tile is coded with tables that `kept` no longer has.
-bool MustEncodeAgain(const SegmentTables& kept, const std::vector<Piece>& pieces) {
-  return std::any_of(pieces.begin(), pieces.end(), [&](const Piece& piece) {
-    return (piece.sparse_count > 0 && !kept.has_sparse()) || (piece.dense_count > 0 && !kept.has_dense());
-  });
+TableSavings SavingsOf(const std::vector<Piece>& pieces) {
+  TableSavings sum;
+  for (const Piece& piece : pieces) sum += piece.savings;
+  return sum;
 }
 
 Result<std::vector<Piece>> EncodePieces(const SegmentInput& input, std::span<const PlannedTile> tiles, int threads) {
@@ -259,8 +233,9 @@ Result<EncodedSegment> EncodeSparse(const SegmentMap& map, std::span<const uint6
   for (;;) {
     const SegmentInput input{&map, tensor_keys, &source, &scan, &tables, &kernels};
     XORBIT_ASSIGN_OR_RETURN(std::vector<Piece> pieces, EncodePieces(input, tiles, options.threads));
-    const SegmentTables kept = WorthKeeping(tables, pieces, map.unit_bytes());
-    const bool again = MustEncodeAgain(kept, pieces);
+    const TableSavings savings = SavingsOf(pieces);
+    const SegmentTables kept = WorthKeeping(tables, savings, map.unit_bytes());
+    const bool again = MustEncodeAgain(kept, savings);
     tables = kept;
     if (!again) return Assemble(std::move(pieces), tables, scan, source);
   }

@@ -53,6 +53,24 @@ SegmentTables MakeTables(const SegmentHistograms& histograms, uint32_t unit_byte
   return tables;
 }
 
+SegmentTables WorthKeeping(const SegmentTables& tables, const TableSavings& savings, uint32_t unit_bytes) {
+  SegmentTables kept = tables;
+  SegmentTables without_sparse = tables;
+  without_sparse.gaps = {};
+  without_sparse.planes = {};
+  const uint64_t table_bytes = SerializeTables(tables, unit_bytes).size();
+  if (table_bytes - SerializeTables(without_sparse, unit_bytes).size() >= savings.sparse_bytes) kept = without_sparse;
+  SegmentTables without_dense = kept;
+  without_dense.dense_planes = {};
+  const uint64_t kept_bytes = SerializeTables(kept, unit_bytes).size();
+  if (kept_bytes - SerializeTables(without_dense, unit_bytes).size() >= savings.dense_bytes) kept = without_dense;
+  return kept;
+}
+
+bool MustEncodeAgain(const SegmentTables& kept, const TableSavings& savings) {
+  return (savings.sparse_count > 0 && !kept.has_sparse()) || (savings.dense_count > 0 && !kept.has_dense());
+}
+
 Buffer SerializeTables(const SegmentTables& tables, uint32_t unit_bytes) {
   Buffer out;
   if (!tables.has_sparse() && !tables.has_dense()) return out;

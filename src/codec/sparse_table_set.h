@@ -40,6 +40,27 @@ struct SegmentTables {
 
 SegmentTables MakeTables(const SegmentHistograms& histograms, uint32_t unit_bytes);
 
+// How many tiles are coded with each table set, and what that saved over raw and plain tiles.
+struct TableSavings {
+  uint64_t sparse_count = 0;
+  uint64_t sparse_bytes = 0;
+  uint64_t dense_count = 0;
+  uint64_t dense_bytes = 0;
+
+  TableSavings& operator+=(const TableSavings& other) {
+    sparse_count += other.sparse_count;
+    sparse_bytes += other.sparse_bytes;
+    dense_count += other.dense_count;
+    dense_bytes += other.dense_bytes;
+    return *this;
+  }
+};
+
+// The tables without those that no tile uses or that cost more than they save.
+SegmentTables WorthKeeping(const SegmentTables& tables, const TableSavings& savings, uint32_t unit_bytes);
+// Whether some tile is coded with tables that `kept` no longer has.
+bool MustEncodeAgain(const SegmentTables& kept, const TableSavings& savings);
+
 // Empty if there are neither sparse nor dense tables.
 Buffer SerializeTables(const SegmentTables& tables, uint32_t unit_bytes);
 // kCorrupt unless the bytes are exactly what SerializeTables would write for some tables.

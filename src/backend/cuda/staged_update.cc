@@ -3,31 +3,13 @@
 #include <algorithm>
 #include <string>
 
+#include "backend/cuda/arena.h"
 #include "backend/cuda/cuda_status.h"
 #include "base/checked_math.h"
 #include "base/text.h"
 
 namespace xorbit::cuda {
 namespace {
-
-constexpr uint64_t kPlaceAlignment = 256;
-
-// Hands out places in one piece of memory, front to back. Without memory it only adds up.
-class Arena {
- public:
-  explicit Arena(uint8_t* memory) : memory_(memory) {}
-  template <typename T>
-  T* Take(uint64_t count) {
-    const uint64_t at = used_bytes_;
-    used_bytes_ += DivideRoundUp(std::max<uint64_t>(count * sizeof(T), 1), kPlaceAlignment) * kPlaceAlignment;
-    return memory_ == nullptr ? nullptr : reinterpret_cast<T*>(memory_ + at);
-  }
-  uint64_t used_bytes() const { return used_bytes_; }
-
- private:
-  uint8_t* memory_;
-  uint64_t used_bytes_ = 0;
-};
 
 Status CopyIn(void* to_dev, const void* from_host, uint64_t byte_count, const char* what, cudaStream_t stream) {
   return CudaStatus(cudaMemcpyAsync(to_dev, from_host, byte_count, cudaMemcpyHostToDevice, stream),

@@ -37,6 +37,12 @@ XORBIT_DEVICE uint32_t AtomicXor(uint32_t* word, uint32_t bits) { return atomicX
 XORBIT_DEVICE void AtomicAdd(uint64_t* sum, uint64_t value) {
   atomicAdd(reinterpret_cast<unsigned long long*>(sum), static_cast<unsigned long long>(value));
 }
+XORBIT_DEVICE void AtomicAdd(uint32_t* sum, uint32_t value) { atomicAdd(sum, value); }
+XORBIT_DEVICE void AtomicOr(uint32_t* word, uint32_t bits) { atomicOr(word, bits); }
+// Adds, and returns what was there before.
+XORBIT_DEVICE uint64_t FetchAdd(uint64_t* sum, uint64_t value) {
+  return atomicAdd(reinterpret_cast<unsigned long long*>(sum), static_cast<unsigned long long>(value));
+}
 XORBIT_DEVICE void AtomicMin(uint64_t* least, uint64_t value) {
   atomicMin(reinterpret_cast<unsigned long long*>(least), static_cast<unsigned long long>(value));
 }
@@ -65,6 +71,13 @@ inline uint32_t AtomicXor(uint32_t* word, uint32_t bits) {
   return old;
 }
 inline void AtomicAdd(uint64_t* sum, uint64_t value) { *sum += value; }
+inline void AtomicAdd(uint32_t* sum, uint32_t value) { *sum += value; }
+inline void AtomicOr(uint32_t* word, uint32_t bits) { *word |= bits; }
+inline uint64_t FetchAdd(uint64_t* sum, uint64_t value) {
+  const uint64_t before = *sum;
+  *sum += value;
+  return before;
+}
 inline void AtomicMin(uint64_t* least, uint64_t value) { *least = value < *least ? value : *least; }
 template <typename T>
 T LoadLive(const T* from) {
@@ -73,6 +86,10 @@ T LoadLive(const T* from) {
 
 #endif
 
+XORBIT_DEVICE uint64_t ShuffleFrom(uint64_t value, uint32_t lane) {
+  const uint32_t low = ShuffleFrom(static_cast<uint32_t>(value), lane);
+  return uint64_t{ShuffleFrom(static_cast<uint32_t>(value >> 32), lane)} << 32 | low;
+}
 XORBIT_DEVICE uint32_t LanesBelow() { return (uint32_t{1} << Lane()) - 1; }
 // Sum over this lane and those below it, modulo 2^32.
 XORBIT_DEVICE uint32_t InclusiveSum(uint32_t value) {

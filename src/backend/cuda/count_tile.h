@@ -1,0 +1,58 @@
+// One warp counts the symbols of one tile, as PlanTiles cuts it: what the tables are made from.
+#pragma once
+
+#include "backend/cuda/ordered_changes.h"
+
+namespace xorbit::cuda {
+
+// Of one block, in the order of SendHistograms.
+XORBIT_DEVICE void AddSymbol(uint32_t* counts, bool active, uint32_t symbol) {
+  // High bytes of floating-point changes are mostly equal, and 32 additions to one word would wait for each other.
+  const uint32_t leader = ShuffleFrom(symbol, 0);
+  const bool same = active && symbol == leader;
+  const uint32_t votes = Ballot(same);
+  if (Lane() == 0 && votes != 0) AtomicAdd(&counts[leader], CountBits(votes));
+  if (active && !same) AtomicAdd(&counts[symbol], 1U);
+}
+
+// Whether PlanTiles would have cut a tile that was cut without looking at windows. All lanes together.
+XORBIT_DEVICE bool IsTooLong(const SendOnDevice& send, const SendTile& tile) {
+  const uint64_t first = PositionOf(send, tile.first_change);
+  const uint64_t last = PositionOf(send, tile.first_change + tile.change_count - 1);
+  return last / kWindowElements - first / kWindowElements >= kMaxTileWindows;
+}
+
+template <typename Unit>
+XORBIT_DEVICE void CountTile(const SendOnDevice& send, uint64_t tile_index, uint32_t* counts) {
+  const SendTile tile = TileAt(send, tile_index);
+  const TileChangesOnDevice<Unit> changes = ChangesOf<Unit>(send, tile);
+  const bool dense = (tile.flags & kTileDense) != 0;
+  const uint64_t first = PositionOf(send, tile.first_change);
+  const uint32_t span = changes.positions[changes.count - 1] - changes.positions[0];
+  bool counts_first = false;
+  if ((tile.flags & kTileFollows) != 0) counts_first = first - PositionOf(send, tile.first_change - 1) - 1 <= UINT32_MAX;
+  uint32_t* const planes = counts + (dense ? 1 + sizeof(Unit) : 1) * kValueSymbols;
+  for (uint32_t base = 0; base < changes.count; base += kWarpLanes) {
+    const uint32_t i = base + Lane();
+    const bool active = i < changes.count;
+    if (!dense) {
+      const bool has_gap = active && (i > 0 || counts_first);
+      const uint32_t gap = has_gap ? changes.positions[i] - changes.positions[static_cast<int64_t>(i) - 1] - 1 : 0;
+      AddSymbol(counts, has_gap, GapSymbolOf(gap));
+    }
+    const Unit value = active ? changes.xors[i] : Unit{0};
+    for (uint32_t plane = 0; plane < sizeof(Unit); ++plane) {
+      AddSymbol(planes + plane * kValueSymbols, active, static_cast<uint32_t>(value >> (8 * plane)) & 0xff);
+    }
+  }
+  const bool too_long = send.tiles == nullptr && IsTooLong(send, tile);
+  if (Lane() != 0) return;
+  if (too_long) AtomicAdd(&send.counters->has_long_tile, uint64_t{1});
+  if (dense) {
+    for (uint32_t plane = 0; plane < sizeof(Unit); ++plane) {
+      AtomicAdd(&planes[plane * kValueSymbols], span + 1 - changes.count);
+    }
+  }
+}
+
+}  // namespace xorbit::cuda

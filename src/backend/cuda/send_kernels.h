@@ -1,0 +1,31 @@
+// Launches of the sender's stages, in stream order on the caller's stream. `send` describes one segment; all that it points to
+// is device memory.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "backend/cuda/send_on_device.h"
+#include "base/status.h"
+
+namespace xorbit::cuda {
+
+// Finds changes: fills the unordered store, counts by group and window. 0 blocks: the default.
+Status LaunchDiff(const SendOnDevice& send, uint32_t blocks_per_multiprocessor, cudaStream_t stream);
+// Makes starts of the groups' counts.
+Status LaunchGroupScan(const SendOnDevice& send, cudaStream_t stream);
+// Puts changes in order.
+Status LaunchGather(const SendOnDevice& send, cudaStream_t stream);
+// Looks for dense windows.
+Status LaunchWindowCheck(const SendOnDevice& send, cudaStream_t stream);
+// Counts the symbols of all tiles.
+Status LaunchCount(const SendOnDevice& send, cudaStream_t stream);
+// Codes all tiles into scratch.
+Status LaunchEncode(const SendOnDevice& send, cudaStream_t stream);
+// Tells each tile where it begins.
+Status LaunchTileScan(const SendOnDevice& send, cudaStream_t stream);
+// Writes the body.
+Status LaunchPack(const SendOnDevice& send, cudaStream_t stream);
+// Makes the old bytes the new ones, by the changes alone, wherever they were.
+Status LaunchBringForward(const SendOnDevice& send, cudaStream_t stream);
+
+}  // namespace xorbit::cuda

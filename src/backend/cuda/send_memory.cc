@@ -1,0 +1,74 @@
+#include "backend/cuda/send_memory.h"
+
+#include <algorithm>
+
+#include "backend/cuda/arena.h"
+#include "base/checked_math.h"
+
+namespace xorbit::cuda {
+namespace {
+
+// Small requests waste less than an eighth of each piece of the store, and each warp leaves one unfinished. A warp takes no
+// more pieces than it has strips, of which few may have changes.
+uint64_t StoredCountFor(const SendPlan& plan, uint64_t change_count) {
+  const uint64_t unfinished = std::min<uint64_t>({kMostDiffWarps, plan.strips.size(), change_count}) * 512;
+  return change_count + change_count / 7 + unfinished;
+}
+
+// Sparse tiles hold kMaxTileChanges, but one in a run, or before a long gap; dense ones fill a window mostly.
+uint64_t TileCountFor(const SendPlan& plan, uint64_t change_count) {
+  const uint64_t most = change_count / kMaxTileChanges + 2 * plan.window_count() + 2;
+  return std::min(most, change_count);
+}
+
+}  // namespace
+
+SendMemory PlaceSend(const SendPlan& plan, uint64_t change_count, uint8_t* memory_dev) {
+  Arena arena(memory_dev);
+  SendMemory memory;
+  const uint64_t changes = std::min(change_count, plan.element_count);
+  const uint64_t unit_bytes = plan.unit_bytes;
+  const uint64_t tile_count = TileCountFor(plan, changes);
+  memory.room = {changes, StoredCountFor(plan, changes), tile_count,
+                 changes * MostBodyBytesPerChange(plan.unit_bytes) + tile_count * kTileAlignment};
+  memory.strips = arena.Take<Strip>(plan.strips.size());
+  memory.spans = arena.Take<TensorSpan>(plan.spans.size());
+  memory.tiles = arena.Take<SendTile>(tile_count);
+  memory.tables = arena.Take<EncodeTable>(kMostTables);
+  SendOnDevice& device = memory.device;
+  device.unit_bytes = plan.unit_bytes;
+  device.element_count = plan.element_count;
+  device.strips = memory.strips;
+  device.strip_count = plan.strips.size();
+  device.group_count = plan.group_count();
+  device.spans = memory.spans;
+  device.span_count = plan.spans.size() - 1;
+
+  const uint64_t cleared_at = arena.used_bytes();
+  device.counters = arena.Take<SendCounters>(1);
+  device.histograms = arena.Take<SendHistograms>(1);
+  device.group_starts = arena.Take<uint64_t>(plan.group_count() + 1);
+  device.window_counts = arena.Take<uint32_t>(plan.window_count());
+  memory.cleared = memory_dev == nullptr ? nullptr : memory_dev + cleared_at;
+  memory.cleared_bytes = arena.used_bytes() - cleared_at;
+
+  device.lines = arena.Take<uint64_t>(plan.strips.size() * kLinesPerStrip);
+  device.stored_offsets = arena.Take<uint16_t>(memory.room.stored_count);
+  device.stored_olds = arena.Take<uint8_t>(memory.room.stored_count * unit_bytes);
+  device.stored_xors = arena.Take<uint8_t>(memory.room.stored_count * unit_bytes);
+  device.stored_capacity = memory.room.stored_count;
+  device.positions = arena.Take<uint32_t>(changes);
+  device.olds = arena.Take<uint8_t>(changes * unit_bytes);
+  device.xors = arena.Take<uint8_t>(changes * unit_bytes);
+  device.change_capacity = changes;
+  device.tile_capacity = tile_count;
+  device.records = arena.Take<TileRecord>(tile_count);
+  device.codes = arena.Take<TileCode>(tile_count);
+  device.scratch = arena.Take<uint8_t>(changes * ScratchBytesPerChange(plan.unit_bytes));
+  device.body = arena.Take<uint8_t>(memory.room.body_bytes);
+  device.body_capacity = memory.room.body_bytes;
+  memory.used_bytes = arena.used_bytes();
+  return memory;
+}
+
+}  // namespace xorbit::cuda

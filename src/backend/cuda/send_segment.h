@@ -1,0 +1,63 @@
+// The order of work by which a device encodes a segment, and the decisions that the host takes between its stages.
+//
+// Mostly the host looks twice: at the counts, to make the tables, and at the totals, to take the bytes. It looks more often only
+// where windows are dense or nearly empty, where a table does not pay, or where a digest does not tell old from new.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "backend/cuda/send_plan.h"
+#include "change/state_digest.h"
+#include "codec/codec.h"
+
+namespace xorbit::cuda {
+
+// What a device does. Calls that read wait for all before them; the others may return at once.
+class SendStages {
+ public:
+  SendStages() = default;
+  SendStages(const SendStages&) = delete;
+  SendStages& operator=(const SendStages&) = delete;
+  virtual ~SendStages() = default;
+
+  // Finds all changes, puts them in order and counts symbols in PlainTiles.
+  virtual Status FindChanges() = 0;
+  virtual Status ReadCounts(SendCounters* counters, SendHistograms* histograms) = 0;
+  virtual Status ReadWindowCounts(std::vector<uint32_t>* window_counts) = 0;
+  // From here on these are the tiles.
+  virtual Status SetTiles(std::span<const SendTile> tiles) = 0;
+  virtual Status CountAgain() = 0;
+  // Encodes and packs all tiles.
+  virtual Status Encode(const SendTablesPlan& tables) = 0;
+  virtual Status ReadTotals(SendCounters* counters) = 0;
+  // The records of the last encoding.
+  virtual Status ReadRecords(std::vector<TileRecord>* records) = 0;
+};
+
+// How much a device has room for.
+struct SendRoom {
+  uint64_t change_count = 0;
+  uint64_t stored_count = 0;
+  uint64_t tile_count = 0;
+  uint64_t body_bytes = 0;
+};
+
+// What stands ready on the device when a segment is encoded.
+struct SentSegment {
+  SegmentTables tables;
+  uint64_t change_count = 0;
+  uint64_t record_count = 0;
+  uint64_t body_bytes = 0;
+  StateDigest change;
+};
+
+// kUsage, with the numbers, if there are more changes than `room` is for: nothing is lost, but the segment has to be encoded
+// again with more.
+Result<SentSegment> EncodeSegment(const SendPlan& plan, const SendRoom& room, SendStages* stages);
+
+// As the payload writer takes it. Copies the body.
+EncodedSegment ToEncodedSegment(const SentSegment& sent, uint32_t unit_bytes, ConstBytes records, ConstBytes body);
+
+}  // namespace xorbit::cuda

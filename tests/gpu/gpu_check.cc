@@ -1,4 +1,4 @@
-// Checks and measures the CUDA receiver on the GPU of this machine: `xorbit_gpu_check --help`.
+// Checks and measures the CUDA backend on the GPU of this machine: `xorbit_gpu_check --help`.
 //
 // Output, one line each: "time,benchmark,variant,median ms,least,most,runs,bytes,changes,GB/s,billion changes/s",
 // "note,benchmark,name,value", "FAILED,what was expected". Exit code 1 if anything failed.
@@ -7,18 +7,22 @@
 
 #include "backend/cuda/cuda_status.h"
 #include "backend/cuda/testing/receive_bench.h"
+#include "backend/cuda/testing/send_bench.h"
 #include "parity.h"
+#include "send_parity.h"
 
 namespace xorbit::gpu_check {
 namespace {
 
 using cuda::testing::BenchOptions;
 using cuda::testing::BenchReceive;
+using cuda::testing::BenchSend;
 using cuda::testing::BenchYardsticks;
 using cuda::testing::BigModel;
 using cuda::testing::MakeBf16;
 using cuda::testing::MakeShare;
 using cuda::testing::Report;
+using cuda::testing::SendBenchOptions;
 
 struct Options {
   uint64_t first_seed = 1;
@@ -30,6 +34,9 @@ struct Options {
   double yardstick_gigabytes = 0;
   int repeats = 20;
   BenchOptions bench;
+  double send_parity_seconds = 0;
+  double send_gigabytes = 0;
+  SendBenchOptions send;
 };
 
 uint64_t Bytes(double gigabytes) { return static_cast<uint64_t>(gigabytes * 1e9); }
@@ -59,6 +66,13 @@ int Run(const Options& options) {
   report.Note("device", "multiprocessors", std::to_string(device.multiProcessorCount));
   if (options.parity_count > 0) CheckParity(options.first_seed, options.parity_count, &report);
   report.Note("parity", "checks", std::to_string(report.check_count()));
+  if (options.send_parity_seconds > 0) CheckSendParity(options.first_seed, options.send_parity_seconds, &report);
+  if (options.send_gigabytes > 0) {
+    SendBenchOptions send = options.send;
+    send.gigabytes = options.send_gigabytes;
+    send.repeats = options.repeats;
+    BenchSend(send, &report);
+  }
   if (options.yardstick_gigabytes > 0) BenchYardsticks(Bytes(options.yardstick_gigabytes), &report);
   if (options.share_gigabytes > 0) Bench(MakeShare(Bytes(options.share_gigabytes), false), options, &report);
   if (options.share_random_gigabytes > 0) Bench(MakeShare(Bytes(options.share_random_gigabytes), true), options, &report);
@@ -75,7 +89,7 @@ int Run(const Options& options) {
 
 int main(int argc, char** argv) {
   xorbit::gpu_check::Options options;
-  CLI::App app("Checks and measures xorbit's CUDA receiver on this machine's GPU");
+  CLI::App app("Checks and measures xorbit's CUDA backend on this machine's GPU");
   app.add_option("--seed", options.first_seed, "first seed of the parity checks");
   app.add_option("--parity", options.parity_count, "number of random updates to compare with the CPU");
   app.add_option("--share", options.share_gigabytes, "gigabytes of the reference's share (111.25), one-bit changes");
@@ -88,6 +102,10 @@ int main(int argc, char** argv) {
   app.add_option("--stream", options.bench.stream_bytes_per_change,
                  "stream tiles with a change in so many bytes or fewer; several may be tried, 0 is never");
   app.add_flag("!--no-undo-log", options.bench.with_undo_log, "leave out the variants that need an undo log");
+  app.add_option("--sender-parity", options.send_parity_seconds, "seconds of comparing the sender's payloads with the CPU's");
+  app.add_option("--sender-bench", options.send_gigabytes, "gigabytes of each of two states to encode the difference of (40)");
+  app.add_option("--sender-blocks", options.send.diff_blocks, "blocks a multiprocessor of the diff; several may be tried");
+  app.add_flag("!--no-verify", options.send.verify, "do not compare the sender benchmark's bytes with the CPU's");
   CLI11_PARSE(app, argc, argv);
   return xorbit::gpu_check::Run(options);
 }

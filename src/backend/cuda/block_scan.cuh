@@ -8,8 +8,8 @@ namespace xorbit::cuda {
 
 inline constexpr uint32_t kScanBlockThreads = 1024;
 
-// Calls store(i, sum of load(j) for j < i) for i in [0, count) and returns the whole sum. One block of kScanBlockThreads; `load`
-// of an index comes before its `store`, by the same thread.
+// Calls store(i, sum of load(j) for j < i) for i in [0, count) and returns the whole sum. One block of kScanBlockThreads;
+// `load` of an index comes before its `store`, by the same thread.
 template <typename Load, typename Store>
 __device__ uint64_t BlockScan(uint64_t count, Load&& load, Store&& store) {
   constexpr uint32_t kEach = 4;

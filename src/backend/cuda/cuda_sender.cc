@@ -30,7 +30,8 @@ class CudaSender::Stages final : public SendStages {
 
   Status FindChanges() override {
     const uint32_t blocks = sender_->options_.diff_blocks_per_multiprocessor;
-    XORBIT_RETURN_IF_ERROR(CudaStatus(cudaMemsetAsync(memory().cleared, 0, memory().cleared_bytes, stream()), "cudaMemsetAsync"));
+    XORBIT_RETURN_IF_ERROR(
+        CudaStatus(cudaMemsetAsync(memory().cleared, 0, memory().cleared_bytes, stream()), "cudaMemsetAsync"));
     XORBIT_RETURN_IF_ERROR(Mark("clear", {}));
     XORBIT_RETURN_IF_ERROR(Mark("diff", LaunchDiff(device(), blocks, stream())));
     XORBIT_RETURN_IF_ERROR(LaunchWindowCheck(device(), stream()));
@@ -83,8 +84,8 @@ class CudaSender::Stages final : public SendStages {
     XORBIT_RETURN_IF_ERROR(CopyBack(sender_->pinned_.data(), device().counters, sizeof(SendCounters), "totals", stream()));
     XORBIT_RETURN_IF_ERROR(Wait(stream()));
     *counters = *reinterpret_cast<const SendCounters*>(sender_->pinned_.data());
-    tile_count_ = device().tiles != nullptr ? device().tile_count
-                                            : DivideRoundUp(counters->change_count, uint64_t{kMaxTileChanges});
+    tile_count_ =
+        device().tiles != nullptr ? device().tile_count : DivideRoundUp(counters->change_count, uint64_t{kMaxTileChanges});
     return {};
   }
   Status ReadRecords(std::vector<TileRecord>* records) override {

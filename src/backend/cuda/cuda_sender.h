@@ -14,7 +14,7 @@
 namespace xorbit::cuda {
 
 struct SenderOptions {
-  uint64_t change_count = 0;  // how many there is room for
+  uint64_t change_count = 0;                    // how many there is room for
   uint32_t diff_blocks_per_multiprocessor = 0;  // 0: the default
 };
 
@@ -25,10 +25,10 @@ class CudaSender {
   static uint64_t DeviceBytesFor(const SendPlan& plan, const SenderOptions& options);
   static constexpr uint64_t kPinnedBytes = sizeof(SendCounters) + sizeof(SendHistograms);
 
-  // Copies the plan to the device. `memory_dev` is 256-byte aligned and belongs to the sender while it lives; so do kPinnedBytes
-  // of page-locked memory, 8-byte aligned. `plan` must outlive it. Fails only if CUDA does.
-  static Result<CudaSender> Make(const SendPlan& plan, const SenderOptions& options, uint8_t* memory_dev,
-                                 MutableBytes pinned, cudaStream_t stream);
+  // Copies the plan to the device. `memory_dev` is 256-byte aligned and belongs to the sender while it lives; so do
+  // kPinnedBytes of page-locked memory, 8-byte aligned. `plan` must outlive it. Fails only if CUDA does.
+  static Result<CudaSender> Make(const SendPlan& plan, const SenderOptions& options, uint8_t* memory_dev, MutableBytes pinned,
+                                 cudaStream_t stream);
 
   // Finds and codes the changes; waits for the stream. The result stays on the device until the next call. kUsage if there are
   // more changes than there is room for.

@@ -141,8 +141,7 @@ XORBIT_DEVICE void LoadLine(const StripView& view, uint64_t line_at, LoadedLine*
   for (uint32_t j = 0; j < kVectorsAtOnce; ++j) {
     const uint64_t at = lane_at + j * 32 * kVectorBytes;
     line->olds[j] = LoadCarefully(view.old_begin + at, view.old_begin + view.head_bytes, view.old_begin + view.end_bytes);
-    const Vector other =
-        LoadCarefully(view.new_begin + at, view.new_begin + view.head_bytes, view.new_begin + view.end_bytes);
+    const Vector other = LoadCarefully(view.new_begin + at, view.new_begin + view.head_bytes, view.new_begin + view.end_bytes);
     line->changes[j] = {line->olds[j].low ^ other.low, line->olds[j].high ^ other.high};
   }
 }
@@ -150,8 +149,7 @@ XORBIT_DEVICE void LoadLine(const StripView& view, uint64_t line_at, LoadedLine*
 // Stores a line's changes in order, `first_offset` being the element, from the strip's first one, at which this lane's first
 // vector begins (modulo 2^32). Returns the line's entry.
 template <typename Unit>
-XORBIT_DEVICE uint64_t StoreLine(const SendOnDevice& send, const LoadedLine& line, uint32_t first_offset,
-                                 StoreCursor* cursor) {
+XORBIT_DEVICE uint64_t StoreLine(const SendOnDevice& send, const LoadedLine& line, uint32_t first_offset, StoreCursor* cursor) {
   constexpr uint32_t kVectorElements = kVectorBytes / sizeof(Unit);
   uint32_t masks[kVectorsAtOnce];
   bool any = false;

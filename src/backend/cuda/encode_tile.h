@@ -128,7 +128,8 @@ XORBIT_DEVICE TileScratch ScratchOf(const SendOnDevice& send, const SendTile& ti
 }
 
 XORBIT_DEVICE uint32_t VarintBytesOf(uint32_t value) {
-  return 1 + (value >= 1U << 7 ? 1 : 0) + (value >= 1U << 14 ? 1 : 0) + (value >= 1U << 21 ? 1 : 0) + (value >= 1U << 28 ? 1 : 0);
+  return 1 + (value >= 1U << 7 ? 1 : 0) + (value >= 1U << 14 ? 1 : 0) + (value >= 1U << 21 ? 1 : 0) +
+         (value >= 1U << 28 ? 1 : 0);
 }
 
 // What the way forward finds.
@@ -248,8 +249,7 @@ XORBIT_DEVICE void EncodeTile(const SendOnDevice& send, uint64_t tile_index, con
   const TileSurvey survey = Survey<Unit>(send, changes, first, dense, scratch.bits, word_factors, memory);
 
   const uint64_t raw_bytes = PaddedBytes((uint64_t{span} + 1) * sizeof(Unit));
-  const uint64_t plain_bytes =
-      dense ? ~uint64_t{0} : PaddedBytes(uint64_t{changes.count} * sizeof(Unit) + survey.varint_bytes);
+  const uint64_t plain_bytes = dense ? ~uint64_t{0} : PaddedBytes(uint64_t{changes.count} * sizeof(Unit) + survey.varint_bytes);
   TileMode mode = raw_bytes <= plain_bytes ? TileMode::kRaw : TileMode::kPlain;
   uint64_t byte_count = raw_bytes <= plain_bytes ? raw_bytes : plain_bytes;
   uint64_t saved_bytes = 0;
@@ -279,8 +279,8 @@ XORBIT_DEVICE void EncodeTile(const SendOnDevice& send, uint64_t tile_index, con
   code.byte_count = static_cast<uint32_t>(byte_count);
   code.word_count = word_count;
   code.bit_words = survey.bit_words;
-  send.records[tile_index] = {first, 0, survey.before, survey.after, span, static_cast<uint16_t>(changes.count - 1),
-                              static_cast<uint8_t>(mode), 0};
+  send.records[tile_index] = {
+      first, 0, survey.before, survey.after, span, static_cast<uint16_t>(changes.count - 1), static_cast<uint8_t>(mode), 0};
   CountEncoded<Unit>(send.counters, survey, changes.count, mode, saved_bytes);
 }
 

@@ -16,7 +16,7 @@
 namespace xorbit::cuda {
 
 inline constexpr uint32_t kVectorBytes = 16;
-inline constexpr uint32_t kVectorsAtOnce = 4;                              // of each lane and side
+inline constexpr uint32_t kVectorsAtOnce = 4;                               // of each lane and side
 inline constexpr uint32_t kLineBytes = 32 * kVectorBytes * kVectorsAtOnce;  // 2 KiB
 inline constexpr uint32_t kLinesPerStrip = 8;
 inline constexpr uint32_t kStripBytes = kLineBytes * kLinesPerStrip;
@@ -111,12 +111,12 @@ struct SendOnDevice {
   SendCounters* counters;
 
   // The unordered store.
-  uint64_t* lines;  // kLinesPerStrip for each strip
+  uint64_t* lines;           // kLinesPerStrip for each strip
   uint16_t* stored_offsets;  // elements from the strip's first
   uint8_t* stored_olds;
   uint8_t* stored_xors;
   uint64_t stored_capacity;
-  uint64_t* group_starts;   // counts first, then changes of the groups before; one more than groups
+  uint64_t* group_starts;  // counts first, then changes of the groups before; one more than groups
   uint32_t* window_counts;
 
   // All changes in order.

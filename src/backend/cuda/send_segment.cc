@@ -14,7 +14,8 @@ Status CheckRoom(const SendCounters& counters, const SendRoom& room) {
 
 class SegmentEncoder {
  public:
-  SegmentEncoder(const SendPlan& plan, const SendRoom& room, SendStages* stages) : plan_(&plan), room_(&room), stages_(stages) {}
+  SegmentEncoder(const SendPlan& plan, const SendRoom& room, SendStages* stages)
+      : plan_(&plan), room_(&room), stages_(stages) {}
 
   Result<SentSegment> Run() {
     XORBIT_RETURN_IF_ERROR(stages_->FindChanges());
@@ -81,8 +82,9 @@ class SegmentEncoder {
     for (size_t i = 0; i < tiles_.size(); ++i) {
       const bool halved = records[i].before == records[i].after && tiles_[i].change_count > 1;
       if (halved && (tiles_[i].flags & kTileDense) != 0) {
-        return UnsupportedError("the CUDA sender does not halve dense tiles whose digest is the same before and after: "
-                                "encode this update with the CPU backend");
+        return UnsupportedError(
+            "the CUDA sender does not halve dense tiles whose digest is the same before and after: "
+            "encode this update with the CPU backend");
       }
     }
     return SetTiles(std::move(split));

@@ -1,7 +1,7 @@
 // The order of work by which a device encodes a segment, and the decisions that the host takes between its stages.
 //
-// Mostly the host looks twice: at the counts, to make the tables, and at the totals, to take the bytes. It looks more often only
-// where windows are dense or nearly empty, where a table does not pay, or where a digest does not tell old from new.
+// Mostly the host looks twice: at the counts, to make the tables, and at the totals, to take the bytes. It looks more often
+// only where windows are dense or nearly empty, where a table does not pay, or where a digest does not tell old from new.
 #pragma once
 
 #include <cstdint>

@@ -178,8 +178,8 @@ TEST(SendSegment, SaysHowMuchRoomItNeeds) {
   const std::vector<uint64_t> keys = TensorKeysOf(layout);
   for (const SegmentMap& map : RandomSegments(random, layout)) {
     if (map.element_count() < 5000) continue;
-    const SendPlan plan = PlanSend(map, keys, SegmentBytes::InTensors(map, before.bytes()),
-                                   SegmentBytes::InTensors(map, after.bytes()));
+    const SendPlan plan =
+        PlanSend(map, keys, SegmentBytes::InTensors(map, before.bytes()), SegmentBytes::InTensors(map, after.bytes()));
     const Result<EncodedSegment> got = EncodeEmulated(plan, 100);
     EXPECT_EQ(got.status().code(), Code::kUsage) << got.status().message();
   }

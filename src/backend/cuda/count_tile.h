@@ -16,9 +16,10 @@ XORBIT_DEVICE void AddSymbol(uint32_t* counts, bool active, uint32_t symbol) {
 }
 
 // Whether PlanTiles would have cut a tile that was cut without looking at windows. All lanes together.
+template <typename Unit>
 XORBIT_DEVICE bool IsTooLong(const SendOnDevice& send, const SendTile& tile) {
-  const uint64_t first = PositionOf(send, tile.first_change);
-  const uint64_t last = PositionOf(send, tile.first_change + tile.change_count - 1);
+  const uint64_t first = PositionOf<Unit>(send, tile.first_change);
+  const uint64_t last = PositionOf<Unit>(send, tile.first_change + tile.change_count - 1);
   return last / kWindowElements - first / kWindowElements >= kMaxTileWindows;
 }
 
@@ -27,25 +28,21 @@ XORBIT_DEVICE void CountTile(const SendOnDevice& send, uint64_t tile_index, uint
   const SendTile tile = TileAt(send, tile_index);
   const TileChangesOnDevice<Unit> changes = ChangesOf<Unit>(send, tile);
   const bool dense = (tile.flags & kTileDense) != 0;
-  const uint64_t first = PositionOf(send, tile.first_change);
-  const uint32_t span = changes.positions[changes.count - 1] - changes.positions[0];
+  const uint64_t first = PositionOf<Unit>(send, tile.first_change);
+  const uint32_t span = changes.span();
   bool counts_first = false;
-  if ((tile.flags & kTileFollows) != 0) counts_first = first - PositionOf(send, tile.first_change - 1) - 1 <= UINT32_MAX;
+  if ((tile.flags & kTileFollows) != 0) counts_first = first - PositionOf<Unit>(send, tile.first_change - 1) - 1 <= UINT32_MAX;
   uint32_t* const planes = counts + (dense ? 1 + sizeof(Unit) : 1) * kValueSymbols;
+  ChangeInLane<Unit> next = LoadChange(changes, Lane(), counts_first);
   for (uint32_t base = 0; base < changes.count; base += kWarpLanes) {
-    const uint32_t i = base + Lane();
-    const bool active = i < changes.count;
-    if (!dense) {
-      const bool has_gap = active && (i > 0 || counts_first);
-      const uint32_t gap = has_gap ? changes.positions[i] - changes.positions[static_cast<int64_t>(i) - 1] - 1 : 0;
-      AddSymbol(counts, has_gap, GapSymbolOf(gap));
-    }
-    const Unit value = active ? changes.xors[i] : Unit{0};
+    const ChangeInLane<Unit> change = next;
+    next = LoadChange(changes, base + kWarpLanes + Lane(), counts_first);
+    if (!dense) AddSymbol(counts, change.has_gap, GapSymbolOf(change.gap));
     for (uint32_t plane = 0; plane < sizeof(Unit); ++plane) {
-      AddSymbol(planes + plane * kValueSymbols, active, static_cast<uint32_t>(value >> (8 * plane)) & 0xff);
+      AddSymbol(planes + plane * kValueSymbols, change.active, static_cast<uint32_t>(change.bits >> (8 * plane)) & 0xff);
     }
   }
-  const bool too_long = send.tiles == nullptr && IsTooLong(send, tile);
+  const bool too_long = send.tiles == nullptr && IsTooLong<Unit>(send, tile);
   if (Lane() != 0) return;
   if (too_long) AtomicAdd(&send.counters->has_long_tile, uint64_t{1});
   if (dense) {

@@ -47,10 +47,10 @@ __global__ void __launch_bounds__(kSendThreads) BringForwardKernel(SendOnDevice 
     for (uint32_t line = 0; line < kLinesPerStrip; ++line) {
       const uint64_t entry = send.lines[i * kLinesPerStrip + line];
       for (uint32_t k = Lane(); k < CountOfLine(entry); k += kWarpLanes) {
-        const uint64_t at = StartOfLine(entry) + k;
-        const auto value = static_cast<Unit>(reinterpret_cast<const Unit*>(send.stored_olds)[at] ^
-                                             reinterpret_cast<const Unit*>(send.stored_xors)[at]);
-        auto* const target = reinterpret_cast<uint8_t*>(strip.old_address + send.stored_offsets[at] * uint64_t{sizeof(Unit)});
+        const Change<Unit> change = reinterpret_cast<const Change<Unit>*>(send.stored)[StartOfLine(entry) + k];
+        const auto value = static_cast<Unit>(change.old ^ change.bits);
+        const uint32_t offset = change.position - static_cast<uint32_t>(strip.first_element);
+        auto* const target = reinterpret_cast<uint8_t*>(strip.old_address + offset * uint64_t{sizeof(Unit)});
         if (strip.old_address % sizeof(Unit) == 0) {
           *reinterpret_cast<Unit*>(target) = value;
         } else {

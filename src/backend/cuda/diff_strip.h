@@ -146,10 +146,10 @@ XORBIT_DEVICE void LoadLine(const StripView& view, uint64_t line_at, LoadedLine*
   }
 }
 
-// Stores a line's changes in order, `first_offset` being the element, from the strip's first one, at which this lane's first
-// vector begins (modulo 2^32). Returns the line's entry.
+// Stores a line's changes in order, `first_position` being the element of the segment at which this lane's first vector begins,
+// modulo 2^32. Returns the line's entry.
 template <typename Unit>
-XORBIT_DEVICE uint64_t StoreLine(const SendOnDevice& send, const LoadedLine& line, uint32_t first_offset, StoreCursor* cursor) {
+XORBIT_DEVICE uint64_t StoreLine(const SendOnDevice& send, const LoadedLine& line, uint32_t first_position, StoreCursor* cursor) {
   constexpr uint32_t kVectorElements = kVectorBytes / sizeof(Unit);
   uint32_t masks[kVectorsAtOnce];
   bool any = false;
@@ -196,33 +196,43 @@ XORBIT_DEVICE uint64_t StoreLine(const SendOnDevice& send, const LoadedLine& lin
     uint64_t at = load_start + before[j];
     for (uint32_t mask = masks[j]; mask != 0; mask &= mask - 1, ++at) {
       const uint32_t element = CountBits((mask & (0 - mask)) - 1);
-      send.stored_offsets[at] = static_cast<uint16_t>(first_offset + j * 32 * kVectorElements + element);
-      reinterpret_cast<Unit*>(send.stored_olds)[at] = ElementOf<Unit>(line.olds[j], element);
-      reinterpret_cast<Unit*>(send.stored_xors)[at] = ElementOf<Unit>(line.changes[j], element);
+      reinterpret_cast<Change<Unit>*>(send.stored)[at] = {first_position + j * 32 * kVectorElements + element,
+                                                          ElementOf<Unit>(line.olds[j], element),
+                                                          ElementOf<Unit>(line.changes[j], element)};
     }
     load_start += totals[j];
   }
   return PackLine(start, count);
 }
 
+// The element at which this lane's first vector of a line begins, modulo 2^32; a head's vectors begin before the strip.
 template <typename Unit>
-XORBIT_DEVICE void DiffStrip(const SendOnDevice& send, uint64_t strip_index, StoreCursor* cursor) {
-  const Strip strip = send.strips[strip_index];
+XORBIT_DEVICE uint32_t FirstPosition(const Strip& strip, const StripView& view, uint64_t line_at) {
+  const auto lane_at = static_cast<int64_t>(line_at + Lane() * kVectorBytes - view.head_bytes);
+  return static_cast<uint32_t>(strip.first_element) + static_cast<uint32_t>(lane_at / static_cast<int64_t>(sizeof(Unit)));
+}
+
+XORBIT_DEVICE StripView ViewOf(const Strip& strip, uint32_t unit_bytes) {
   StripView view{};
-  view.head_bytes = HeadBytesOf(strip.old_address, sizeof(Unit));
-  view.end_bytes = view.head_bytes + strip.element_count * sizeof(Unit);
+  view.head_bytes = HeadBytesOf(strip.old_address, unit_bytes);
+  view.end_bytes = view.head_bytes + strip.element_count * unit_bytes;
   view.old_begin = strip.old_address - view.head_bytes;
   view.new_begin = strip.new_address - view.head_bytes;
   view.aligned = view.old_begin % kVectorBytes == 0 && view.new_begin % kVectorBytes == 0;
+  return view;
+}
+
+template <typename Unit>
+XORBIT_DEVICE void DiffStrip(const SendOnDevice& send, uint64_t strip_index, StoreCursor* cursor) {
+  const Strip strip = send.strips[strip_index];
+  const StripView view = ViewOf(strip, sizeof(Unit));
   uint64_t own_line = 0;  // lane i keeps line i's entry
   uint32_t strip_count = 0;
   for (uint32_t i = 0; i * uint64_t{kLineBytes} < view.end_bytes; ++i) {
     const uint64_t line_at = i * uint64_t{kLineBytes};
     LoadedLine line;
     LoadLine(view, line_at, &line);
-    const uint64_t lane_at = line_at + Lane() * kVectorBytes - view.head_bytes;  // may wrap below zero
-    const auto first_offset = static_cast<uint32_t>(static_cast<int64_t>(lane_at) / static_cast<int64_t>(sizeof(Unit)));
-    const uint64_t entry = StoreLine<Unit>(send, line, first_offset, cursor);
+    const uint64_t entry = StoreLine<Unit>(send, line, FirstPosition<Unit>(strip, view, line_at), cursor);
     strip_count += CountOfLine(entry);
     if (Lane() == i) own_line = entry;
   }

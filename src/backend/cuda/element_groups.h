@@ -19,9 +19,9 @@ class ElementGroups {
     bool inside = false;
     if (Lane() < end_) {
       const uint32_t index = end_ - 1 - Lane();
-      const uint32_t offset = changes_.positions[index] - changes_.positions[0];
+      const uint32_t offset = changes_.OffsetOf(index);
       inside = offset >= base;
-      if (inside) values_[offset % kWarpLanes] = changes_.xors[index];
+      if (inside) values_[offset % kWarpLanes] = changes_.changes[index].bits;
     }
     end_ -= CountBits(Ballot(inside));
     SyncWarp();

@@ -147,26 +147,23 @@ XORBIT_DEVICE TileSurvey Survey(const SendOnDevice& send, const TileChangesOnDev
   TileSurvey survey;
   BitStream stream(bits, memory->bits);
   SpanFinder spans(send);
+  ChangeInLane<Unit> next = LoadChange(changes, Lane(), false);
   for (uint32_t base = 0; base < changes.count; base += kWarpLanes) {
-    const uint32_t i = base + Lane();
-    const bool active = i < changes.count;
-    const uint32_t position = active ? changes.positions[i] : 0;
-    if (active) {
-      const uint64_t element = first + (position - static_cast<uint32_t>(first));
+    const ChangeInLane<Unit> change = next;
+    next = LoadChange(changes, base + kWarpLanes + Lane(), false);
+    if (change.active) {
+      const uint64_t element = first + (change.position - static_cast<uint32_t>(first));
       spans.Seek(element);
       const ElementWeight weight = spans.WeightOf(element, sizeof(Unit), word_factors);
-      const Unit old = changes.olds[i];
-      const auto target = static_cast<Unit>(old ^ changes.xors[i]);
-      survey.before += weight.Lane0(old);
+      const auto target = static_cast<Unit>(change.old ^ change.bits);
+      survey.before += weight.Lane0(change.old);
       survey.after += weight.Lane0(target);
-      survey.lane1_change += weight.Lane1(target) - weight.Lane1(old);
+      survey.lane1_change += weight.Lane1(target) - weight.Lane1(change.old);
     }
     if (dense) continue;
-    const bool has_gap = active && i > 0;
-    const uint32_t gap = has_gap ? position - changes.positions[i - 1] - 1 : 0;
-    const uint32_t bit_count = has_gap ? GapBitCountOf(GapSymbolOf(gap)) : 0;
-    stream.Put(gap & ((1U << bit_count) - 1), bit_count);
-    survey.varint_bytes += has_gap ? VarintBytesOf(gap) : 0;
+    const uint32_t bit_count = change.has_gap ? GapBitCountOf(GapSymbolOf(change.gap)) : 0;
+    stream.Put(change.gap & ((1U << bit_count) - 1), bit_count);
+    survey.varint_bytes += change.has_gap ? VarintBytesOf(change.gap) : 0;
   }
   survey.before = WarpSum(survey.before);
   survey.after = WarpSum(survey.after);
@@ -183,7 +180,7 @@ XORBIT_DEVICE void EncodeValues(const EncodeTable* tables, const int8_t* planes,
 #pragma unroll
 #endif
   for (uint32_t plane = sizeof(Unit); plane-- > 0;) {
-    if (planes[plane] == kNoTable) continue;
+    if (planes[plane] < 0) continue;
     coder->Encode(tables[planes[plane]], active, static_cast<uint32_t>(value >> (8 * plane)) & 0xff);
   }
 }
@@ -191,13 +188,13 @@ XORBIT_DEVICE void EncodeValues(const EncodeTable* tables, const int8_t* planes,
 template <typename Unit>
 XORBIT_DEVICE void EncodeSparse(const SendTables& set, const EncodeTable* tables, const TileChangesOnDevice<Unit>& changes,
                                 LaneCoder* coder) {
-  for (uint32_t base = (changes.count - 1) / kWarpLanes * kWarpLanes;; base -= kWarpLanes) {
-    const uint32_t i = base + Lane();
-    const bool active = i < changes.count;
-    EncodeValues<Unit>(tables, set.planes.data(), active, active ? changes.xors[i] : Unit{0}, coder);
-    const bool has_gap = active && i > 0;
-    const uint32_t gap = has_gap ? changes.positions[i] - changes.positions[i - 1] - 1 : 0;
-    coder->Encode(tables[set.gaps], has_gap, GapSymbolOf(gap));
+  uint32_t base = (changes.count - 1) / kWarpLanes * kWarpLanes;
+  ChangeInLane<Unit> next = LoadChange(changes, base + Lane(), false);
+  for (;; base -= kWarpLanes) {
+    const ChangeInLane<Unit> change = next;
+    if (base > 0) next = LoadChange(changes, base - kWarpLanes + Lane(), false);
+    EncodeValues<Unit>(tables, set.planes.data(), change.active, change.bits, coder);
+    if (set.gaps >= 0) coder->Encode(tables[set.gaps], change.has_gap, GapSymbolOf(change.gap));
     if (base == 0) return;
   }
 }
@@ -243,8 +240,8 @@ XORBIT_DEVICE void EncodeTile(const SendOnDevice& send, uint64_t tile_index, con
   const SendTile tile = TileAt(send, tile_index);
   const TileChangesOnDevice<Unit> changes = ChangesOf<Unit>(send, tile);
   const bool dense = (tile.flags & kTileDense) != 0;
-  const uint64_t first = PositionOf(send, tile.first_change);
-  const uint32_t span = changes.positions[changes.count - 1] - changes.positions[0];
+  const uint64_t first = PositionOf<Unit>(send, tile.first_change);
+  const uint32_t span = changes.span();
   const TileScratch scratch = ScratchOf(send, tile);
   const TileSurvey survey = Survey<Unit>(send, changes, first, dense, scratch.bits, word_factors, memory);
 

@@ -16,7 +16,6 @@ XORBIT_DEVICE void GatherGroup(const SendOnDevice& send, uint64_t group) {
     const uint64_t strip = group * kStripsPerGroup + batch * kStripsAtOnce + Lane() / kLinesPerStrip;
     const bool exists = strip < send.strip_count;
     const uint64_t line = exists ? send.lines[strip * kLinesPerStrip + Lane() % kLinesPerStrip] : 0;
-    const uint32_t first = exists ? static_cast<uint32_t>(send.strips[strip].first_element) : 0;
     const uint32_t end = InclusiveSum(CountOfLine(line));
     const uint32_t total = ShuffleFrom(end, kWarpLanes - 1);
     const uint64_t origin = StartOfLine(line) - (end - CountOfLine(line));  // modulo 2^64; plus an index: a stored change
@@ -28,18 +27,16 @@ XORBIT_DEVICE void GatherGroup(const SendOnDevice& send, uint64_t group) {
         if (index >= probe) holder += step;
       }
       const uint64_t source = ShuffleFrom(origin, holder) + index;
-      const uint32_t position = ShuffleFrom(first, holder);
       const uint64_t at = target + index;
       if (index >= total || at >= send.change_capacity || source >= send.stored_capacity) continue;
-      send.positions[at] = position + send.stored_offsets[source];
-      reinterpret_cast<Unit*>(send.olds)[at] = reinterpret_cast<const Unit*>(send.stored_olds)[source];
-      reinterpret_cast<Unit*>(send.xors)[at] = reinterpret_cast<const Unit*>(send.stored_xors)[source];
+      reinterpret_cast<Change<Unit>*>(send.changes)[at] = reinterpret_cast<const Change<Unit>*>(send.stored)[source];
     }
     target += total;
   }
 }
 
 // Where change `index` lies in the segment, in 64 bits. All lanes together, with the same index.
+template <typename Unit>
 XORBIT_DEVICE uint64_t PositionOf(const SendOnDevice& send, uint64_t index) {
   // The last group that starts at or before the change, 32 probes at a time.
   uint64_t low = 0;
@@ -51,7 +48,7 @@ XORBIT_DEVICE uint64_t PositionOf(const SendOnDevice& send, uint64_t index) {
     high = low + step < high ? low + step : high;
   }
   const uint64_t first = send.strips[low * kStripsPerGroup].first_element;
-  return first + (send.positions[index] - static_cast<uint32_t>(first));
+  return first + (reinterpret_cast<const Change<Unit>*>(send.changes)[index].position - static_cast<uint32_t>(first));
 }
 
 XORBIT_DEVICE uint64_t TileCountOf(const SendOnDevice& send) {
@@ -67,18 +64,44 @@ XORBIT_DEVICE SendTile TileAt(const SendOnDevice& send, uint64_t index) {
   return {first, left < kMaxTileChanges ? static_cast<uint32_t>(left) : kMaxTileChanges, index > 0 ? kTileFollows : 0};
 }
 
-// What one warp reads of a tile's changes.
+// A tile's changes.
 template <typename Unit>
 struct TileChangesOnDevice {
-  const uint32_t* positions;
-  const Unit* olds;
-  const Unit* xors;
+  const Change<Unit>* changes;
   uint32_t count;
+  XORBIT_DEVICE uint32_t OffsetOf(uint32_t index) const { return changes[index].position - changes[0].position; }
+  XORBIT_DEVICE uint32_t span() const { return OffsetOf(count - 1); }
 };
 template <typename Unit>
 XORBIT_DEVICE TileChangesOnDevice<Unit> ChangesOf(const SendOnDevice& send, const SendTile& tile) {
-  return {send.positions + tile.first_change, reinterpret_cast<const Unit*>(send.olds) + tile.first_change,
-          reinterpret_cast<const Unit*>(send.xors) + tile.first_change, tile.change_count};
+  return {reinterpret_cast<const Change<Unit>*>(send.changes) + tile.first_change, tile.change_count};
+}
+
+// One change, as the lane that it belongs to holds it.
+template <typename Unit>
+struct ChangeInLane {
+  bool active;
+  bool has_gap;
+  uint32_t position;
+  uint32_t gap;  // 0 without one
+  Unit old;
+  Unit bits;
+};
+// Change `index` of a tile, any index. With `follows` the tile's first change has a gap too. Loops load a group before they work
+// on the one before it, because a warp alone cannot hide what memory takes.
+template <typename Unit>
+XORBIT_DEVICE ChangeInLane<Unit> LoadChange(const TileChangesOnDevice<Unit>& changes, uint32_t index, bool follows) {
+  ChangeInLane<Unit> change{};
+  change.active = index < changes.count;
+  change.has_gap = change.active && (index > 0 || follows);
+  if (change.active) {
+    const Change<Unit> loaded = changes.changes[index];
+    change.position = loaded.position;
+    change.old = loaded.old;
+    change.bits = loaded.bits;
+  }
+  if (change.has_gap) change.gap = change.position - changes.changes[static_cast<int64_t>(index) - 1].position - 1;
+  return change;
 }
 
 }  // namespace xorbit::cuda

@@ -24,7 +24,7 @@ XORBIT_DEVICE uint64_t PackRawPlanes(const TileChangesOnDevice<Unit>& changes, c
     if (dense) {
       value = groups.Load(base);
     } else if (i < element_count) {
-      value = changes.xors[i];
+      value = changes.changes[i].bits;
     }
     uint8_t* plane_target = target + i;
     for (uint32_t plane = 0; plane < sizeof(Unit); ++plane) {
@@ -63,8 +63,8 @@ XORBIT_DEVICE void PackRaw(const TileChangesOnDevice<Unit>& changes, uint32_t by
   for (uint32_t i = Lane(); i < byte_count / 4; i += kWarpLanes) reinterpret_cast<uint32_t*>(target)[i] = 0;
   SyncWarp();
   for (uint32_t i = Lane(); i < changes.count; i += kWarpLanes) {
-    const uint64_t at = uint64_t{changes.positions[i] - changes.positions[0]} * sizeof(Unit);
-    for (uint32_t b = 0; b < sizeof(Unit); ++b) target[at + b] = static_cast<uint8_t>(changes.xors[i] >> (8 * b));
+    const uint64_t at = uint64_t{changes.OffsetOf(i)} * sizeof(Unit);
+    for (uint32_t b = 0; b < sizeof(Unit); ++b) target[at + b] = static_cast<uint8_t>(changes.changes[i].bits >> (8 * b));
   }
 }
 
@@ -75,7 +75,7 @@ XORBIT_DEVICE void PackPlain(const TileChangesOnDevice<Unit>& changes, uint8_t* 
     const uint32_t i = base + Lane();
     const bool active = i < changes.count;
     const bool has_gap = active && i > 0;
-    uint32_t gap = has_gap ? changes.positions[i] - changes.positions[i - 1] - 1 : 0;
+    uint32_t gap = has_gap ? changes.changes[i].position - changes.changes[i - 1].position - 1 : 0;
     const uint32_t gap_bytes = has_gap ? VarintBytesOf(gap) : 0;
     const uint32_t byte_count = active ? gap_bytes + static_cast<uint32_t>(sizeof(Unit)) : 0;
     const uint32_t sum = InclusiveSum(byte_count);
@@ -84,7 +84,7 @@ XORBIT_DEVICE void PackPlain(const TileChangesOnDevice<Unit>& changes, uint8_t* 
       for (uint32_t b = 0; b < gap_bytes; ++b, gap >>= 7) {
         *at++ = static_cast<uint8_t>((gap & 0x7f) | (b + 1 < gap_bytes ? 0x80 : 0));
       }
-      for (uint32_t b = 0; b < sizeof(Unit); ++b) *at++ = static_cast<uint8_t>(changes.xors[i] >> (8 * b));
+      for (uint32_t b = 0; b < sizeof(Unit); ++b) *at++ = static_cast<uint8_t>(changes.changes[i].bits >> (8 * b));
     }
     end += ShuffleFrom(sum, kWarpLanes - 1);
   }

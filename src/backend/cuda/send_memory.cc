@@ -27,7 +27,6 @@ SendMemory PlaceSend(const SendPlan& plan, uint64_t change_count, uint8_t* memor
   Arena arena(memory_dev);
   SendMemory memory;
   const uint64_t changes = std::min(change_count, plan.element_count);
-  const uint64_t unit_bytes = plan.unit_bytes;
   const uint64_t tile_count = TileCountFor(plan, changes);
   memory.room = {changes, StoredCountFor(plan, changes), tile_count,
                  changes * MostBodyBytesPerChange(plan.unit_bytes) + tile_count * kTileAlignment};
@@ -53,13 +52,9 @@ SendMemory PlaceSend(const SendPlan& plan, uint64_t change_count, uint8_t* memor
   memory.cleared_bytes = arena.used_bytes() - cleared_at;
 
   device.lines = arena.Take<uint64_t>(plan.strips.size() * kLinesPerStrip);
-  device.stored_offsets = arena.Take<uint16_t>(memory.room.stored_count);
-  device.stored_olds = arena.Take<uint8_t>(memory.room.stored_count * unit_bytes);
-  device.stored_xors = arena.Take<uint8_t>(memory.room.stored_count * unit_bytes);
+  device.stored = arena.Take<uint8_t>(memory.room.stored_count * ChangeBytesOf(plan.unit_bytes));
   device.stored_capacity = memory.room.stored_count;
-  device.positions = arena.Take<uint32_t>(changes);
-  device.olds = arena.Take<uint8_t>(changes * unit_bytes);
-  device.xors = arena.Take<uint8_t>(changes * unit_bytes);
+  device.changes = arena.Take<uint8_t>(changes * ChangeBytesOf(plan.unit_bytes));
   device.change_capacity = changes;
   device.tile_capacity = tile_count;
   device.records = arena.Take<TileRecord>(tile_count);

@@ -42,6 +42,17 @@ constexpr uint64_t PackLine(uint64_t start, uint32_t count) { return start << 16
 constexpr uint64_t StartOfLine(uint64_t line) { return line >> 16; }
 constexpr uint32_t CountOfLine(uint64_t line) { return static_cast<uint32_t>(line & 0xffff); }
 
+// A change as one load.
+template <typename Unit>
+struct Change {
+  uint32_t position;  // in the segment, modulo 2^32
+  Unit old;
+  Unit bits;  // old ^ new
+};
+constexpr uint64_t ChangeBytesOf(uint32_t unit_bytes) { return unit_bytes <= 2 ? 8 : unit_bytes == 4 ? 12 : 24; }
+static_assert(sizeof(Change<uint8_t>) == 8 && sizeof(Change<uint16_t>) == 8 && sizeof(Change<uint32_t>) == 12 &&
+              sizeof(Change<uint64_t>) == 24);
+
 // Where a stretch of the segment lies in its tensor; the last entry, at the segment's end, is a sentinel.
 struct TensorSpan {
   uint64_t first;        // segment element
@@ -63,7 +74,8 @@ struct SendHistograms {
   uint64_t counts[kMostTables][kValueSymbols];
 };
 
-inline constexpr int8_t kNoTable = -1;
+inline constexpr int8_t kNoTable = -1;      // a raw plane
+inline constexpr int8_t kOneSymbol = -2;  // a coded plane whose symbols are all the same: coding them does nothing
 // Which coded tables there are, at which place.
 struct SendTables {
   const EncodeTable* tables;
@@ -71,7 +83,7 @@ struct SendTables {
   uint8_t has_sparse;
   uint8_t has_dense;
   int8_t gaps;
-  std::array<int8_t, kMaxPlanes> planes;  // kNoTable: raw
+  std::array<int8_t, kMaxPlanes> planes;
   std::array<int8_t, kMaxPlanes> dense_planes;
 };
 
@@ -110,19 +122,14 @@ struct SendOnDevice {
   uint64_t span_count;  // without the sentinel
   SendCounters* counters;
 
-  // The unordered store.
-  uint64_t* lines;           // kLinesPerStrip for each strip
-  uint16_t* stored_offsets;  // elements from the strip's first
-  uint8_t* stored_olds;
-  uint8_t* stored_xors;
+  // The unordered store, of Change<Unit>.
+  uint64_t* lines;  // kLinesPerStrip for each strip
+  uint8_t* stored;
   uint64_t stored_capacity;
   uint64_t* group_starts;  // counts first, then changes of the groups before; one more than groups
   uint32_t* window_counts;
 
-  // All changes in order.
-  uint32_t* positions;  // modulo 2^32
-  uint8_t* olds;
-  uint8_t* xors;
+  uint8_t* changes;  // all of them in order
   uint64_t change_capacity;
 
   const SendTile* tiles;  // null: kMaxTileChanges each, in one run

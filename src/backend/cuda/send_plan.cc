@@ -86,6 +86,9 @@ SendTablesPlan PlanSendTables(const SegmentTables& tables, uint32_t unit_bytes) 
   SendTablesPlan plan;
   const auto add = [&](const SegmentTable& table) -> int8_t {
     if (table.kind != TableKind::kCoded) return kNoTable;
+    if (std::find(table.frequencies.begin(), table.frequencies.end(), kFrequencySum) != table.frequencies.end()) {
+      return kOneSymbol;
+    }
     plan.tables.push_back(MakeEncodeTable(table.frequencies));
     return static_cast<int8_t>(plan.tables.size() - 1);
   };

@@ -104,7 +104,8 @@ int main(int argc, char** argv) {
   app.add_flag("!--no-undo-log", options.bench.with_undo_log, "leave out the variants that need an undo log");
   app.add_option("--sender-parity", options.send_parity_seconds, "seconds of comparing the sender's payloads with the CPU's");
   app.add_option("--sender-bench", options.send_gigabytes, "gigabytes of each of two states to encode the difference of (40)");
-  app.add_option("--sender-blocks", options.send.diff_blocks, "blocks a multiprocessor of the diff; several may be tried");
+  app.add_option("--sender-stages", options.send.diff_stages,
+                 "lines that the diff copies ahead: 0, 2, 3; several may be tried");
   app.add_flag("!--no-verify", options.send.verify, "do not compare the sender benchmark's bytes with the CPU's");
   CLI11_PARSE(app, argc, argv);
   return xorbit::gpu_check::Run(options);

@@ -4,7 +4,6 @@
 #include <string>
 
 #include "backend/cuda/cuda_status.h"
-#include "backend/cuda/send_kernels.h"
 
 namespace xorbit::cuda {
 namespace {
@@ -29,11 +28,10 @@ class CudaSender::Stages final : public SendStages {
   explicit Stages(CudaSender* sender) : sender_(sender) { memory().device.tiles = nullptr; }
 
   Status FindChanges() override {
-    const uint32_t blocks = sender_->options_.diff_blocks_per_multiprocessor;
     XORBIT_RETURN_IF_ERROR(
         CudaStatus(cudaMemsetAsync(memory().cleared, 0, memory().cleared_bytes, stream()), "cudaMemsetAsync"));
     XORBIT_RETURN_IF_ERROR(Mark("clear", {}));
-    XORBIT_RETURN_IF_ERROR(Mark("diff", LaunchDiff(device(), blocks, stream())));
+    XORBIT_RETURN_IF_ERROR(Mark("diff", LaunchDiff(device(), sender_->options_.diff_kind, stream())));
     XORBIT_RETURN_IF_ERROR(LaunchWindowCheck(device(), stream()));
     XORBIT_RETURN_IF_ERROR(Mark("scan groups", LaunchGroupScan(device(), stream())));
     XORBIT_RETURN_IF_ERROR(Mark("gather", LaunchGather(device(), stream())));

@@ -8,14 +8,15 @@
 #include <vector>
 
 #include "backend/cuda/cuda_memory.h"
+#include "backend/cuda/send_kernels.h"
 #include "backend/cuda/send_memory.h"
 #include "backend/cuda/send_segment.h"
 
 namespace xorbit::cuda {
 
 struct SenderOptions {
-  uint64_t change_count = 0;                    // how many there is room for
-  uint32_t diff_blocks_per_multiprocessor = 0;  // 0: the default
+  uint64_t change_count = 0;  // how many there is room for
+  DiffKind diff_kind = DiffKind::kThreeStages;
 };
 
 // Encodes one segment after another version of it. One thread; the stream and all memory are the caller's.

@@ -1,6 +1,6 @@
 // From two states to a segment's changes in order.
 #include "backend/cuda/block_scan.cuh"
-#include "backend/cuda/diff_strip.h"
+#include "backend/cuda/diff_staged.cuh"
 #include "backend/cuda/ordered_changes.h"
 #include "backend/cuda/send_kernels.h"
 #include "backend/cuda/send_launch.cuh"
@@ -14,6 +14,12 @@ template <typename Unit>
 __global__ void __launch_bounds__(kSendThreads, kDiffBlocksEach) DiffKernel(SendOnDevice send) {
   StoreCursor cursor;
   for (uint64_t i = FirstItem(); i < send.strip_count; i += ItemStride()) DiffStrip<Unit>(send, i, &cursor);
+}
+
+template <typename Unit, uint32_t kStages, uint32_t kBlocksEach>
+__global__ void __launch_bounds__(kSendThreads, kBlocksEach) DiffStagedKernel(SendOnDevice send) {
+  extern __shared__ uint4 staged[];
+  DiffStaged<Unit, kStages>(send, staged);
 }
 
 template <typename Unit>
@@ -63,10 +69,17 @@ __global__ void __launch_bounds__(kSendThreads) BringForwardKernel(SendOnDevice 
 
 }  // namespace
 
-Status LaunchDiff(const SendOnDevice& send, uint32_t blocks_per_multiprocessor, cudaStream_t stream) {
-  const uint32_t blocks = blocks_per_multiprocessor > 0 ? blocks_per_multiprocessor : kDiffBlocksEach;
+Status LaunchDiff(const SendOnDevice& send, DiffKind kind, cudaStream_t stream) {
   return WithUnit(send.unit_bytes, [&]<typename Unit>() {
-    return LaunchSend("the diff", &DiffKernel<Unit>, send.strip_count, blocks, 0, stream, send);
+    const char* const name = "the diff";
+    switch (kind) {
+      case DiffKind::kTwoStages:
+        return LaunchSend(name, &DiffStagedKernel<Unit, 2, 3>, send.strip_count, 3, StagedBytes(2), stream, send);
+      case DiffKind::kThreeStages:
+        return LaunchSend(name, &DiffStagedKernel<Unit, 3, 2>, send.strip_count, 2, StagedBytes(3), stream, send);
+      default:
+        return LaunchSend(name, &DiffKernel<Unit>, send.strip_count, kDiffBlocksEach, 0, stream, send);
+    }
   });
 }
 

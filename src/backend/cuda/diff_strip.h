@@ -149,7 +149,8 @@ XORBIT_DEVICE void LoadLine(const StripView& view, uint64_t line_at, LoadedLine*
 // Stores a line's changes in order, `first_position` being the element of the segment at which this lane's first vector begins,
 // modulo 2^32. Returns the line's entry.
 template <typename Unit>
-XORBIT_DEVICE uint64_t StoreLine(const SendOnDevice& send, const LoadedLine& line, uint32_t first_position, StoreCursor* cursor) {
+XORBIT_DEVICE uint64_t StoreLine(const SendOnDevice& send, const LoadedLine& line, uint32_t first_position,
+                                 StoreCursor* cursor) {
   constexpr uint32_t kVectorElements = kVectorBytes / sizeof(Unit);
   uint32_t masks[kVectorsAtOnce];
   bool any = false;
@@ -222,25 +223,39 @@ XORBIT_DEVICE StripView ViewOf(const Strip& strip, uint32_t unit_bytes) {
   return view;
 }
 
+// What the lines of a strip left, until all of them are read.
+class StripSummary {
+ public:
+  XORBIT_DEVICE void Add(uint64_t line_index, uint64_t entry) {
+    change_count_ += CountOfLine(entry);
+    if (Lane() == line_index) own_line_ = entry;
+  }
+  XORBIT_DEVICE void Finish(const SendOnDevice& send, uint64_t strip_index, const Strip& strip) {
+    if (Lane() < kLinesPerStrip) send.lines[strip_index * kLinesPerStrip + Lane()] = own_line_;
+    if (Lane() == 0 && change_count_ > 0) {
+      AtomicAdd(&send.group_starts[strip_index / kStripsPerGroup], uint64_t{change_count_});
+      AtomicAdd(&send.window_counts[strip.first_element / kWindowElements], change_count_);
+    }
+    own_line_ = 0;
+    change_count_ = 0;
+  }
+
+ private:
+  uint64_t own_line_ = 0;  // lane i keeps line i's entry
+  uint32_t change_count_ = 0;
+};
+
 template <typename Unit>
 XORBIT_DEVICE void DiffStrip(const SendOnDevice& send, uint64_t strip_index, StoreCursor* cursor) {
   const Strip strip = send.strips[strip_index];
   const StripView view = ViewOf(strip, sizeof(Unit));
-  uint64_t own_line = 0;  // lane i keeps line i's entry
-  uint32_t strip_count = 0;
-  for (uint32_t i = 0; i * uint64_t{kLineBytes} < view.end_bytes; ++i) {
-    const uint64_t line_at = i * uint64_t{kLineBytes};
+  StripSummary summary;
+  for (uint64_t i = 0; i * kLineBytes < view.end_bytes; ++i) {
     LoadedLine line;
-    LoadLine(view, line_at, &line);
-    const uint64_t entry = StoreLine<Unit>(send, line, FirstPosition<Unit>(strip, view, line_at), cursor);
-    strip_count += CountOfLine(entry);
-    if (Lane() == i) own_line = entry;
+    LoadLine(view, i * kLineBytes, &line);
+    summary.Add(i, StoreLine<Unit>(send, line, FirstPosition<Unit>(strip, view, i * kLineBytes), cursor));
   }
-  if (Lane() < kLinesPerStrip) send.lines[strip_index * kLinesPerStrip + Lane()] = own_line;
-  if (Lane() == 0 && strip_count > 0) {
-    AtomicAdd(&send.group_starts[strip_index / kStripsPerGroup], uint64_t{strip_count});
-    AtomicAdd(&send.window_counts[strip.first_element / kWindowElements], strip_count);
-  }
+  summary.Finish(send, strip_index, strip);
 }
 
 }  // namespace xorbit::cuda

@@ -35,8 +35,9 @@ class SpanFinder {
     span_ = spans_[low];
     count_ = spans_[low + 1].first - span_.first;
   }
-  XORBIT_DEVICE ElementWeight WeightOf(uint64_t element, uint32_t unit_bytes, const uint64_t* word_factors) const {
-    return {span_.tensor_key, span_.tensor_byte + (element - span_.first) * unit_bytes, word_factors};
+  template <typename Unit>
+  XORBIT_DEVICE ElementWeight<Unit> WeightOf(uint64_t element, const uint64_t* word_factors) const {
+    return {span_.tensor_key, span_.tensor_byte + (element - span_.first) * sizeof(Unit), word_factors};
   }
 
  private:
@@ -154,7 +155,7 @@ XORBIT_DEVICE TileSurvey Survey(const SendOnDevice& send, const TileChangesOnDev
     if (change.active) {
       const uint64_t element = first + (change.position - static_cast<uint32_t>(first));
       spans.Seek(element);
-      const ElementWeight weight = spans.WeightOf(element, sizeof(Unit), word_factors);
+      const ElementWeight<Unit> weight = spans.template WeightOf<Unit>(element, word_factors);
       const auto target = static_cast<Unit>(change.old ^ change.bits);
       survey.before += weight.Lane0(change.old);
       survey.after += weight.Lane0(target);

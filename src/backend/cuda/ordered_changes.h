@@ -87,8 +87,8 @@ struct ChangeInLane {
   Unit old;
   Unit bits;
 };
-// Change `index` of a tile, any index. With `follows` the tile's first change has a gap too. Loops load a group before they work
-// on the one before it, because a warp alone cannot hide what memory takes.
+// Change `index` of a tile, any index. With `follows` the tile's first change has a gap too. Loops load a group before they
+// work on the one before it, because a warp alone cannot hide what memory takes.
 template <typename Unit>
 XORBIT_DEVICE ChangeInLane<Unit> LoadChange(const TileChangesOnDevice<Unit>& changes, uint32_t index, bool follows) {
   ChangeInLane<Unit> change{};

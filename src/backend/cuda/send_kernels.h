@@ -9,8 +9,11 @@
 
 namespace xorbit::cuda {
 
-// Finds changes: fills the unordered store, counts by group and window. 0 blocks: the default.
-Status LaunchDiff(const SendOnDevice& send, uint32_t blocks_per_multiprocessor, cudaStream_t stream);
+// How the diff waits for memory: loads into registers by many warps, or copies into shared memory some lines ahead.
+enum class DiffKind : uint32_t { kRegisters = 0, kTwoStages = 2, kThreeStages = 3 };
+
+// Finds changes: fills the unordered store, counts by group and window.
+Status LaunchDiff(const SendOnDevice& send, DiffKind kind, cudaStream_t stream);
 // Makes starts of the groups' counts.
 Status LaunchGroupScan(const SendOnDevice& send, cudaStream_t stream);
 // Puts changes in order.

@@ -74,7 +74,7 @@ struct SendHistograms {
   uint64_t counts[kMostTables][kValueSymbols];
 };
 
-inline constexpr int8_t kNoTable = -1;      // a raw plane
+inline constexpr int8_t kNoTable = -1;    // a raw plane
 inline constexpr int8_t kOneSymbol = -2;  // a coded plane whose symbols are all the same: coding them does nothing
 // Which coded tables there are, at which place.
 struct SendTables {

@@ -61,8 +61,8 @@ Status Fill(const SendModel& model, uint8_t* to_dev, bool changed, cudaStream_t 
   XORBIT_ASSIGN_OR_RETURN(const DeviceBuffer pieces_dev, DeviceBuffer::Make(pieces.size() * sizeof(FormulaPiece)));
   XORBIT_RETURN_IF_ERROR(
       Upload(pieces_dev.data_dev(), {reinterpret_cast<const uint8_t*>(pieces.data()), pieces.size() * sizeof(FormulaPiece)}));
-  XORBIT_RETURN_IF_ERROR(LaunchFill(reinterpret_cast<const FormulaPiece*>(pieces_dev.data_dev()), pieces.size(),
-                                                   model.formula, changed, stream));
+  XORBIT_RETURN_IF_ERROR(
+      LaunchFill(reinterpret_cast<const FormulaPiece*>(pieces_dev.data_dev()), pieces.size(), model.formula, changed, stream));
   return CudaStatus(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
 }
 
@@ -105,8 +105,8 @@ double MedianOf(std::vector<double> values) {
 }
 
 // Runs the sender some times and prints each stage's median.
-Result<SentSegment> MeasureStages(const SendModel& model, const std::string& variant, CudaSender* sender,
-                                        int repeats, double read_ms, Report* report) {
+Result<SentSegment> MeasureStages(const SendModel& model, const std::string& variant, CudaSender* sender, int repeats,
+                                  double read_ms, Report* report) {
   StageTimes stages(report->stream());
   sender->set_mark([&](std::string_view stage) { stages.Mark(stage); });
   SentSegment sent;
@@ -132,8 +132,7 @@ Result<SentSegment> MeasureStages(const SendModel& model, const std::string& var
 }
 
 // Copies the result to the host and hashes it there, timed; compares it with the CPU's if asked to.
-Status CheckResult(const SendModel& model, const SentSegment& sent, const CudaSender& sender, bool verify,
-                   Report* report) {
+Status CheckResult(const SendModel& model, const SentSegment& sent, const CudaSender& sender, bool verify, Report* report) {
   const uint64_t record_bytes = sent.record_count * sizeof(TileRecord);
   XORBIT_ASSIGN_OR_RETURN(const PinnedBuffer out, PinnedBuffer::Make(record_bytes + sent.body_bytes));
   uint8_t* const body = out.bytes().data() + record_bytes;
@@ -179,34 +178,32 @@ Status Bench(const Result<SendModel>& made, const SendBenchOptions& options, Rep
   XORBIT_RETURN_IF_ERROR(Fill(model, states.data_dev(), false, report->stream()));
   XORBIT_RETURN_IF_ERROR(Fill(model, new_dev, true, report->stream()));
   XORBIT_ASSIGN_OR_RETURN(const DeviceBuffer sink, DeviceBuffer::Make(8));
-  const double read_ms =
-      report
-          ->Measure(model.name, "read both states only", 2 * model.byte_count, 0,
-                    [&] {
-                      return LaunchRead(states.data_dev(), 2 * model.byte_count,
-                                                       reinterpret_cast<uint64_t*>(sink.data_dev()), report->stream());
-                    })
-          .median_ms;
+  const double read_ms = report
+                             ->Measure(model.name, "read both states only", 2 * model.byte_count, 0,
+                                       [&] {
+                                         return LaunchRead(states.data_dev(), 2 * model.byte_count,
+                                                           reinterpret_cast<uint64_t*>(sink.data_dev()), report->stream());
+                                       })
+                             .median_ms;
   const auto start = std::chrono::steady_clock::now();
-  const SendPlan plan = PlanSend(model.map, TensorKeysOf(model.layout),
-                                             SegmentBytes::InImage(model.map, {states.data_dev(), model.byte_count}),
-                                             SegmentBytes::InImage(model.map, {new_dev, model.byte_count}));
+  const SendPlan plan =
+      PlanSend(model.map, TensorKeysOf(model.layout), SegmentBytes::InImage(model.map, {states.data_dev(), model.byte_count}),
+               SegmentBytes::InImage(model.map, {new_dev, model.byte_count}));
   const std::chrono::duration<double, std::milli> planning = std::chrono::steady_clock::now() - start;
   report->Note(model.name, "milliseconds to plan, once", std::to_string(planning.count()));
-  for (const uint32_t blocks : options.diff_blocks) {
+  for (const uint32_t diff_stages : options.diff_stages) {
     SenderOptions sender_options;
     sender_options.change_count = model.room;
-    sender_options.diff_blocks_per_multiprocessor = blocks;
+    sender_options.diff_kind = static_cast<DiffKind>(diff_stages);
     const uint64_t device_bytes = CudaSender::DeviceBytesFor(plan, sender_options);
     report->Note(model.name, "device bytes of the sender", std::to_string(device_bytes));
     XORBIT_ASSIGN_OR_RETURN(const DeviceBuffer memory, DeviceBuffer::Make(device_bytes));
     XORBIT_ASSIGN_OR_RETURN(const PinnedBuffer pinned, PinnedBuffer::Make(CudaSender::kPinnedBytes));
     XORBIT_ASSIGN_OR_RETURN(CudaSender sender,
                             CudaSender::Make(plan, sender_options, memory.data_dev(), pinned.bytes(), report->stream()));
-    const std::string variant = blocks == 0 ? "" : std::to_string(blocks) + " blocks: ";
-    XORBIT_ASSIGN_OR_RETURN(const SentSegment sent,
-                            MeasureStages(model, variant, &sender, options.repeats, read_ms, report));
-    const bool last = blocks == options.diff_blocks.back();
+    const std::string variant = std::to_string(diff_stages) + " stages: ";
+    XORBIT_ASSIGN_OR_RETURN(const SentSegment sent, MeasureStages(model, variant, &sender, options.repeats, read_ms, report));
+    const bool last = diff_stages == options.diff_stages.back();
     if (last) XORBIT_RETURN_IF_ERROR(CheckResult(model, sent, sender, options.verify, report));
     if (last) {
       report->Measure(model.name, "bring the baseline forward", 0, sent.change_count, [&] { return sender.BringForward(); });

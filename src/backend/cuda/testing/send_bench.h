@@ -6,8 +6,8 @@
 namespace xorbit::cuda::testing {
 
 struct SendBenchOptions {
-  double gigabytes = 40;  // of each of the two states
-  std::vector<uint32_t> diff_blocks = {0};
+  double gigabytes = 40;                    // of each of the two states
+  std::vector<uint32_t> diff_stages = {3};  // see DiffKind; several may be tried
   int repeats = 20;
   bool verify = true;  // compare the body with the CPU's
 };

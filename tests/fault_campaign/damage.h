@@ -29,8 +29,9 @@ class Damage {
     });
   }
   void HealAll() {
-    for (const Damaged& object : damaged_) {
-      if (!PosixFileOps().Pwrite(object.fd, object.bytes, 0).ok()) std::abort();
+    // The latest first: an object may have been damaged twice.
+    for (auto object = damaged_.rbegin(); object != damaged_.rend(); ++object) {
+      if (!PosixFileOps().Pwrite(object->fd, object->bytes, 0).ok()) std::abort();
     }
     damaged_.clear();
   }

@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
+#include <thread>
 
 #include "fault_campaign/world.h"
 
@@ -82,6 +83,13 @@ void VisitOf(World& world, uint32_t actor, Random& random) {
   world.Kill(actor);
 }
 
+// Half of the time waits for the engine to stand still: the milliseconds in which weights change are few.
+uint32_t AtABadMoment(World& world, uint32_t actor, Random& random) {
+  const int64_t end = SteadyNs() + static_cast<int64_t>(random() % 2 * 50'000'000);
+  while (world.seat(actor).serves != 0 && SteadyNs() < end) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  return actor;
+}
+
 // False if there was nothing to harm.
 bool Inject(World& world, Kind kind, Random& random) {
   constexpr std::array kSamplers = {kLone, kPair0, kPair1};
@@ -90,10 +98,10 @@ bool Inject(World& world, Kind kind, Random& random) {
       world.Kill(random() % 2 == 0 ? kTrainer0 : kTrainer1);
       return true;
     case Kind::kKillSampler:
-      world.Kill(kSamplers[random() % kSamplers.size()]);
+      world.Kill(AtABadMoment(world, kSamplers[random() % kSamplers.size()], random));
       return true;
     case Kind::kStall:
-      world.Stall(PickActor(random), milliseconds(Between(random, 20, 450)));
+      world.Stall(AtABadMoment(world, PickActor(random), random), milliseconds(Between(random, 20, 450)));
       return true;
     case Kind::kCut:
       return world.damage().Cut(random, world.store());

@@ -7,6 +7,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cuda/cuda_sender.h"
 #include "backend/cuda/cuda_status.h"
+#include "backend/cuda/device_encode.h"
 #include "codec/change_digest.h"
 #include "payload/payload_writer.h"
 #include "tensor/ownership.h"
@@ -156,6 +157,47 @@ void CheckOwner(const SendCase& c, const Backend& backend, const std::vector<Seg
   report->Check(want.ok() && got.ok() && want->sha256 == got->sha256, c.where + ": the payloads' hashes differ");
 }
 
+// The same through the backend's door, base digest included; and with old bytes in page-locked host memory.
+void CheckBackend(const SendCase& c, const Backend& backend, const std::vector<SegmentMap>& maps, bool old_on_host,
+                  Report* report) {
+  if (maps.empty()) return;
+  const std::string where = c.where + (old_on_host ? ", old bytes pinned" : "") + ", through the backend";
+  std::vector<ConstBytes> olds = c.old_model.tensors;
+  uint64_t total = 0;
+  for (const ConstBytes bytes : olds) total += bytes.size() + 3;
+  const Result<cuda::PinnedBuffer> pinned = cuda::PinnedBuffer::Make(total);
+  report->Check(pinned.status(), where);
+  if (!pinned.ok()) return;
+  if (old_on_host) {
+    const std::vector<ConstBytes> from = c.before->bytes();
+    uint64_t at = 0;
+    for (size_t i = 0; i < from.size(); ++i) {
+      std::copy(from[i].begin(), from[i].end(), pinned->bytes().begin() + static_cast<ptrdiff_t>(at));
+      olds[i] = pinned->bytes().subspan(at, from[i].size());
+      at += from[i].size() + 3;
+    }
+  }
+  const std::vector<SegmentBytes> host_olds = InTensors(maps, c.before->bytes());
+  const std::vector<SegmentBytes> host_news = InTensors(maps, c.after->bytes());
+  const std::vector<SegmentBytes> device_olds = InTensors(maps, olds);
+  const std::vector<SegmentBytes> device_news = InTensors(maps, c.new_model.tensors);
+  const Result<EncodedOwner> want = backend.EncodeDiff(c.layout, maps, host_olds, host_news, CodecId::kSparse, {});
+  const Result<std::optional<int>> device = cuda::DeviceOfStates(maps, device_olds, device_news);
+  report->Check(device.status(), where);
+  if (!want.ok() || !device.ok()) return;
+  report->Check(device->has_value(), where + ": the device was not found");
+  const Result<EncodedOwner> got =
+      cuda::EncodeDiffOnDevice(c.layout, maps, device_olds, device_news, device->value_or(0));
+  report->Check(got.status(), where);
+  if (!got.ok()) return;
+  report->Check(want->base == got->base,
+                where + ": base digest: expected " + ToText(want->base) + ", got " + ToText(got->base));
+  for (size_t i = 0; i < maps.size(); ++i) {
+    const std::string difference = Difference(want->segments[i], got->segments[i]);
+    report->Check(difference.empty(), where + difference);
+  }
+}
+
 // After every owner has brought its elements forward, old memory is what new memory is, frozen tensors aside.
 void CheckBaseline(const SendCase& c, Report* report) {
   const std::vector<ConstBytes> want = c.after->bytes();
@@ -184,6 +226,7 @@ void CheckSendParity(uint64_t first_seed, double seconds, cuda::testing::Report*
     report->Check(owners.status(), c->where + ": owners");
     if (!owners.ok()) return;
     for (uint32_t i = 0; i < owner_count; ++i) {
+      CheckBackend(*c, *backend, (*owners)[i], seed % 2 == 0, report);
       CheckOwner(*c, *backend, (*owners)[i], {CodecId::kSparse, i, owner_count}, report);
     }
     CheckBaseline(*c, report);

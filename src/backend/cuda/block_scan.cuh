@@ -12,7 +12,7 @@ inline constexpr uint32_t kScanBlockThreads = 1024;
 // `load` of an index comes before its `store`, by the same thread.
 template <typename Load, typename Store>
 __device__ uint64_t BlockScan(uint64_t count, Load&& load, Store&& store) {
-  constexpr uint32_t kEach = 4;
+  constexpr uint32_t kEach = 8;
   constexpr uint32_t kWarps = kScanBlockThreads / kWarpLanes;
   __shared__ uint64_t warp_sums[kWarps];
   const uint32_t warp = threadIdx.x / kWarpLanes;

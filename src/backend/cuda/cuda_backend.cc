@@ -4,6 +4,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cuda/device.h"
+#include "backend/cuda/device_encode.h"
 #include "backend/cuda/device_update.h"
 #include "backend/cuda/live_digest.h"
 
@@ -15,7 +16,10 @@ class CudaBackend final : public Backend {
   Result<EncodedOwner> EncodeDiff(const Layout& layout, std::span<const SegmentMap> maps,
                                   std::span<const SegmentBytes> old_bytes, std::span<const SegmentBytes> new_bytes,
                                   CodecId codec, const EncodeOptions& options) const override {
-    return host_->EncodeDiff(layout, maps, old_bytes, new_bytes, codec, options);
+    XORBIT_ASSIGN_OR_RETURN(const std::optional<int> device, cuda::DeviceOfStates(maps, old_bytes, new_bytes));
+    if (!device) return host_->EncodeDiff(layout, maps, old_bytes, new_bytes, codec, options);
+    if (codec != CodecId::kSparse) return UnsupportedError("weights in device memory are encoded by the sparse codec only");
+    return cuda::EncodeDiffOnDevice(layout, maps, old_bytes, new_bytes, *device);
   }
   Result<EncodedSegment> Encode(const Layout& layout, const SegmentMap& map, const ChangeSource& source, CodecId codec,
                                 const EncodeOptions& options) const override {

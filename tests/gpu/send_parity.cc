@@ -186,8 +186,7 @@ void CheckBackend(const SendCase& c, const Backend& backend, const std::vector<S
   report->Check(device.status(), where);
   if (!want.ok() || !device.ok()) return;
   report->Check(device->has_value(), where + ": the device was not found");
-  const Result<EncodedOwner> got =
-      cuda::EncodeDiffOnDevice(c.layout, maps, device_olds, device_news, device->value_or(0));
+  const Result<EncodedOwner> got = cuda::EncodeDiffOnDevice(c.layout, maps, device_olds, device_news, device->value_or(0));
   report->Check(got.status(), where);
   if (!got.ok()) return;
   report->Check(want->base == got->base,

@@ -32,8 +32,8 @@ class CudaSender::Stages final : public SendStages {
         CudaStatus(cudaMemsetAsync(memory().cleared, 0, memory().cleared_bytes, stream()), "cudaMemsetAsync"));
     XORBIT_RETURN_IF_ERROR(Mark("clear", {}));
     XORBIT_RETURN_IF_ERROR(Mark("diff", LaunchDiff(device(), sender_->options_.diff_kind, stream())));
-    XORBIT_RETURN_IF_ERROR(LaunchWindowCheck(device(), stream()));
     XORBIT_RETURN_IF_ERROR(Mark("scan groups", LaunchGroupScan(device(), stream())));
+    XORBIT_RETURN_IF_ERROR(LaunchWindowCheck(device(), stream()));
     XORBIT_RETURN_IF_ERROR(Mark("gather", LaunchGather(device(), stream())));
     return Mark("count", LaunchCount(device(), stream()));
   }

@@ -13,7 +13,8 @@ constexpr uint32_t kDiffBlocksEach = 4;
 template <typename Unit>
 __global__ void __launch_bounds__(kSendThreads, kDiffBlocksEach) DiffKernel(SendOnDevice send) {
   StoreCursor cursor;
-  for (uint64_t i = FirstItem(); i < send.strip_count; i += ItemStride()) DiffStrip<Unit>(send, i, &cursor);
+  const uint64_t line_count = send.strip_count * kLinesPerStrip;
+  for (uint64_t i = FirstItem(); i < line_count; i += ItemStride()) DiffLine<Unit>(send, i, &cursor);
 }
 
 template <typename Unit, uint32_t kStages, uint32_t kBlocksEach>
@@ -25,6 +26,10 @@ __global__ void __launch_bounds__(kSendThreads, kBlocksEach) DiffStagedKernel(Se
 template <typename Unit>
 __global__ void __launch_bounds__(kSendThreads) GatherKernel(SendOnDevice send) {
   for (uint64_t i = FirstItem(); i < send.group_count; i += ItemStride()) GatherGroup<Unit>(send, i);
+}
+
+__global__ void __launch_bounds__(kSendThreads) GroupSumKernel(SendOnDevice send) {
+  for (uint64_t i = FirstItem(); i < send.group_count; i += ItemStride()) SumGroup(send, i);
 }
 
 __global__ void __launch_bounds__(kScanBlockThreads) GroupScanKernel(SendOnDevice send) {
@@ -72,18 +77,20 @@ __global__ void __launch_bounds__(kSendThreads) BringForwardKernel(SendOnDevice 
 Status LaunchDiff(const SendOnDevice& send, DiffKind kind, cudaStream_t stream) {
   return WithUnit(send.unit_bytes, [&]<typename Unit>() {
     const char* const name = "the diff";
+    const uint64_t line_count = send.strip_count * kLinesPerStrip;
     switch (kind) {
       case DiffKind::kTwoStages:
-        return LaunchSend(name, &DiffStagedKernel<Unit, 2, 3>, send.strip_count, 3, StagedBytes(2), stream, send);
+        return LaunchSend(name, &DiffStagedKernel<Unit, 2, 3>, line_count, 3, StagedBytes(2), stream, send);
       case DiffKind::kThreeStages:
-        return LaunchSend(name, &DiffStagedKernel<Unit, 3, 2>, send.strip_count, 2, StagedBytes(3), stream, send);
+        return LaunchSend(name, &DiffStagedKernel<Unit, 3, 2>, line_count, 2, StagedBytes(3), stream, send);
       default:
-        return LaunchSend(name, &DiffKernel<Unit>, send.strip_count, kDiffBlocksEach, 0, stream, send);
+        return LaunchSend(name, &DiffKernel<Unit>, line_count, kDiffBlocksEach, 0, stream, send);
     }
   });
 }
 
 Status LaunchGroupScan(const SendOnDevice& send, cudaStream_t stream) {
+  XORBIT_RETURN_IF_ERROR(LaunchSend("the sums of groups", &GroupSumKernel, send.group_count, 8, 0, stream, send));
   GroupScanKernel<<<1, kScanBlockThreads, 0, stream>>>(send);
   return CudaStatus(cudaGetLastError(), "launch of the scan over groups");
 }

@@ -2,7 +2,7 @@
 // only reads what it has copied itself, so that no barrier is needed.
 #pragma once
 
-#include "backend/cuda/diff_strip.h"
+#include "backend/cuda/diff_line.h"
 #include "backend/cuda/send_launch.cuh"
 
 namespace xorbit::cuda {
@@ -20,47 +20,46 @@ __device__ __forceinline__ void WaitForCopies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
-// The lines of a warp's strips, one after another; the next strip's record is loaded ahead.
+// A warp's lines. Warps next to each other take lines next to each other, so that memory is read from few pages at a time; the
+// next line's strip is loaded ahead.
 class LineWalk {
  public:
   __device__ __forceinline__ LineWalk(const SendOnDevice& send, uint32_t unit_bytes)
-      : send_(&send), unit_bytes_(unit_bytes), strip_index_(FirstItem()) {
+      : send_(&send), unit_bytes_(unit_bytes), line_index_(FirstItem()) {
     if (done()) return;
-    next_ = send.strips[strip_index_];
+    next_ = send.strips[line_index_ / kLinesPerStrip];
     Enter();
   }
-  __device__ __forceinline__ bool done() const { return strip_index_ >= send_->strip_count; }
+  __device__ __forceinline__ bool done() const { return line_index_ >= send_->strip_count * kLinesPerStrip; }
   __device__ __forceinline__ void Advance() {
-    line_at_ += kLineBytes;
-    if (line_at_ < view_.end_bytes) return;
-    strip_index_ += ItemStride();
+    line_index_ += ItemStride();
     if (!done()) Enter();
   }
+  // Whether there is such a line: a short strip has fewer.
+  __device__ __forceinline__ bool exists() const { return line_at() < view_.end_bytes; }
   // Whether the line lies inside the strip, and aligned.
   __device__ __forceinline__ bool is_whole() const {
-    return view_.aligned && line_at_ >= view_.head_bytes && line_at_ + kLineBytes <= view_.end_bytes;
+    return view_.aligned && line_at() >= view_.head_bytes && line_at() + kLineBytes <= view_.end_bytes;
   }
-  __device__ __forceinline__ bool is_last() const { return line_at_ + kLineBytes >= view_.end_bytes; }
-  __device__ __forceinline__ uint64_t strip_index() const { return strip_index_; }
+  __device__ __forceinline__ uint64_t line_index() const { return line_index_; }
+  __device__ __forceinline__ uint64_t line_at() const { return line_index_ % kLinesPerStrip * kLineBytes; }
   __device__ __forceinline__ const Strip& strip() const { return strip_; }
   __device__ __forceinline__ const StripView& view() const { return view_; }
-  __device__ __forceinline__ uint64_t line_at() const { return line_at_; }
 
  private:
   __device__ __forceinline__ void Enter() {
     strip_ = next_;
     view_ = ViewOf(strip_, unit_bytes_);
-    line_at_ = 0;
-    if (strip_index_ + ItemStride() < send_->strip_count) next_ = send_->strips[strip_index_ + ItemStride()];
+    const uint64_t next_strip = (line_index_ + ItemStride()) / kLinesPerStrip;
+    if (next_strip < send_->strip_count) next_ = send_->strips[next_strip];
   }
 
   const SendOnDevice* send_;
   uint32_t unit_bytes_;
-  uint64_t strip_index_;
+  uint64_t line_index_;
   Strip strip_{};
   Strip next_{};
   StripView view_{};
-  uint64_t line_at_ = 0;
 };
 
 // Begins to copy a line, if it is one that is copied, and advances. `slots`: this thread's of the stage.
@@ -98,16 +97,18 @@ __device__ __forceinline__ void DiffStaged(const SendOnDevice& send, uint4* shar
   StoreCursor cursor;
 #pragma unroll
   for (uint32_t s = 0; s < kStages; ++s) Fetch(&fetch, own + s * kStageVectors * kSendThreads);
-  StripSummary summary;
   for (uint32_t stage = 0; !walk.done(); walk.Advance()) {
     WaitForCopies<kStages - 1>();
     uint4* const slots = own + stage * kStageVectors * kSendThreads;
     LoadedLine line;
-    TakeLine(walk, slots, &line);
-    const uint32_t first_position = FirstPosition<Unit>(walk.strip(), walk.view(), walk.line_at());
+    if (walk.exists()) TakeLine(walk, slots, &line);
     Fetch(&fetch, slots);
-    summary.Add(walk.line_at() / kLineBytes, StoreLine<Unit>(send, line, first_position, &cursor));
-    if (walk.is_last()) summary.Finish(send, walk.strip_index(), walk.strip());
+    uint64_t entry = 0;
+    if (walk.exists()) {
+      const uint32_t first_position = FirstPosition<Unit>(walk.strip(), walk.view(), walk.line_at());
+      entry = StoreLine<Unit>(send, line, first_position, &cursor);
+    }
+    if (Lane() == 0) send.lines[walk.line_index()] = entry;
     stage = stage + 1 == kStages ? 0 : stage + 1;
   }
 }

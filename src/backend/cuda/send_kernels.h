@@ -12,9 +12,9 @@ namespace xorbit::cuda {
 // How the diff waits for memory: loads into registers by many warps, or copies into shared memory some lines ahead.
 enum class DiffKind : uint32_t { kRegisters = 0, kTwoStages = 2, kThreeStages = 3 };
 
-// Finds changes: fills the unordered store, counts by group and window.
+// Finds changes: fills the unordered store.
 Status LaunchDiff(const SendOnDevice& send, DiffKind kind, cudaStream_t stream);
-// Makes starts of the groups' counts.
+// Counts changes by window and group, and makes starts of the groups' counts.
 Status LaunchGroupScan(const SendOnDevice& send, cudaStream_t stream);
 // Puts changes in order.
 Status LaunchGather(const SendOnDevice& send, cudaStream_t stream);

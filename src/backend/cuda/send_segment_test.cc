@@ -7,7 +7,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cuda/count_tile.h"
-#include "backend/cuda/diff_strip.h"
+#include "backend/cuda/diff_line.h"
 #include "backend/cuda/pack_tile.h"
 #include "backend/cuda/send_memory.h"
 #include "backend/cuda/testing/warp_emulator.h"
@@ -35,9 +35,10 @@ class EmulatedStages final : public SendStages {
     std::memset(memory_.cleared, 0, memory_.cleared_bytes);
     WithUnit(plan_->unit_bytes, [&]<typename Unit>() {
       StoreCursor cursors[kWarpLanes];  // each lane's own, as registers are
-      for (uint64_t i = 0; i < device().strip_count; ++i) {
-        RunWarp([&] { DiffStrip<Unit>(device(), i, &cursors[Lane()]); });
+      for (uint64_t i = 0; i < device().strip_count * kLinesPerStrip; ++i) {
+        RunWarp([&] { DiffLine<Unit>(device(), i, &cursors[Lane()]); });
       }
+      for (uint64_t i = 0; i < device().group_count; ++i) RunWarp([&] { SumGroup(device(), i); });
       ScanGroups();
       for (uint64_t i = 0; i < device().group_count; ++i) RunWarp([&] { GatherGroup<Unit>(device(), i); });
     });

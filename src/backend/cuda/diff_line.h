@@ -1,4 +1,4 @@
-// One warp finds the changes of one strip: loads lines of old and new, counts, reserves a place, stores.
+// One warp finds the changes of one line: loads it from old and new, counts, reserves a place, stores.
 //
 // A line of 4 KiB mostly has a change or two, so the common work is loading and comparing; what comes after is done only by
 // lines with changes, and the part for each change only for loads that have some.
@@ -223,39 +223,36 @@ XORBIT_DEVICE StripView ViewOf(const Strip& strip, uint32_t unit_bytes) {
   return view;
 }
 
-// What the lines of a strip left, until all of them are read.
-class StripSummary {
- public:
-  XORBIT_DEVICE void Add(uint64_t line_index, uint64_t entry) {
-    change_count_ += CountOfLine(entry);
-    if (Lane() == line_index) own_line_ = entry;
-  }
-  XORBIT_DEVICE void Finish(const SendOnDevice& send, uint64_t strip_index, const Strip& strip) {
-    if (Lane() < kLinesPerStrip) send.lines[strip_index * kLinesPerStrip + Lane()] = own_line_;
-    if (Lane() == 0 && change_count_ > 0) {
-      AtomicAdd(&send.group_starts[strip_index / kStripsPerGroup], uint64_t{change_count_});
-      AtomicAdd(&send.window_counts[strip.first_element / kWindowElements], change_count_);
-    }
-    own_line_ = 0;
-    change_count_ = 0;
-  }
-
- private:
-  uint64_t own_line_ = 0;  // lane i keeps line i's entry
-  uint32_t change_count_ = 0;
-};
-
+// One line of a strip: its entry, wherever its changes went.
 template <typename Unit>
-XORBIT_DEVICE void DiffStrip(const SendOnDevice& send, uint64_t strip_index, StoreCursor* cursor) {
-  const Strip strip = send.strips[strip_index];
+XORBIT_DEVICE void DiffLine(const SendOnDevice& send, uint64_t line_index, StoreCursor* cursor) {
+  const Strip strip = send.strips[line_index / kLinesPerStrip];
   const StripView view = ViewOf(strip, sizeof(Unit));
-  StripSummary summary;
-  for (uint64_t i = 0; i * kLineBytes < view.end_bytes; ++i) {
+  const uint64_t line_at = line_index % kLinesPerStrip * kLineBytes;
+  uint64_t entry = 0;
+  if (line_at < view.end_bytes) {
     LoadedLine line;
-    LoadLine(view, i * kLineBytes, &line);
-    summary.Add(i, StoreLine<Unit>(send, line, FirstPosition<Unit>(strip, view, i * kLineBytes), cursor));
+    LoadLine(view, line_at, &line);
+    entry = StoreLine<Unit>(send, line, FirstPosition<Unit>(strip, view, line_at), cursor);
   }
-  summary.Finish(send, strip_index, strip);
+  if (Lane() == 0) send.lines[line_index] = entry;
+}
+
+// Counts the changes of a group of strips, and of the windows that they lie in, from what their lines left.
+XORBIT_DEVICE void SumGroup(const SendOnDevice& send, uint64_t group) {
+  constexpr uint32_t kStripsAtOnce = kWarpLanes / kLinesPerStrip;
+  uint64_t sum = 0;
+  for (uint32_t batch = 0; batch < kStripsPerGroup / kStripsAtOnce; ++batch) {
+    const uint64_t strip = group * kStripsPerGroup + batch * kStripsAtOnce + Lane() / kLinesPerStrip;
+    const bool exists = strip < send.strip_count;
+    uint64_t count = exists ? CountOfLine(send.lines[strip * kLinesPerStrip + Lane() % kLinesPerStrip]) : 0;
+    sum += count;
+    for (uint32_t mask = kLinesPerStrip / 2; mask > 0; mask /= 2) count += ShuffleXor(count, mask);
+    if (Lane() % kLinesPerStrip != 0 || count == 0) continue;
+    AtomicAdd(&send.window_counts[send.strips[strip].first_element / kWindowElements], static_cast<uint32_t>(count));
+  }
+  sum = WarpSum(sum);
+  if (Lane() == 0) send.group_starts[group] = sum;
 }
 
 }  // namespace xorbit::cuda

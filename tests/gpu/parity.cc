@@ -5,101 +5,20 @@
 #include <memory>
 #include <utility>
 
+#include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/scan_kernels.h"
 #include "backend/cuda/staged_update.h"
-#include "backend/cuda/testing/random_update.h"
+#include "backend_parity.h"
 #include "codec/change_digest.h"
 #include "delta/oracle.h"
-#include "tensor/random_live_map.h"
 
 namespace xorbit::gpu_check {
 namespace {
 
 using cuda::ApplyKind;
-using cuda::RegionBounds;
 using cuda::testing::Download;
 using cuda::testing::Report;
 using cuda::testing::Upload;
-
-// A random update and live memory under a random map on the device: pieces in any order, rows apart, half bytes moved, copies;
-// every fourth map is the canonical one. Regions begin at any byte and mostly end where their words may not be touched.
-struct Case {
-  uint64_t seed = 0;
-  cuda::testing::RandomUpdate update;
-  LiveMap map;
-  cuda::DeviceBuffer memory;
-  std::vector<RegionBounds> regions;
-  const Layout& layout() const { return update.layout; }
-};
-
-std::string Where(const Case& c, const std::string& what) { return "parity seed " + std::to_string(c.seed) + ": " + what; }
-
-Result<Case> MakeCase(const Backend& backend, uint64_t seed) {
-  Case c;
-  c.seed = seed;
-  XORBIT_ASSIGN_OR_RETURN(c.update, cuda::testing::MakeRandomUpdate(backend, seed, 20'000));
-  Random random(seed);
-  c.map = seed % 4 == 0 ? CanonicalMap(c.layout()) : RandomLiveMap(random, c.layout()).Make();
-  const bool half_bytes = std::any_of(c.map.pieces().begin(), c.map.pieces().end(),
-                                      [&](const Piece& piece) { return c.map.class_of(piece).granule_bits < 8; });
-  uint64_t at = 0;
-  for (const LiveRegion& region : c.map.regions()) {
-    at = half_bytes ? (at + 3) / 4 * 4 : at + Between(random, 0, 7);
-    if (seed % 8 == 0) at = (at + 15) / 16 * 16;  // so that tiles can be streamed
-    const uint64_t end = at + region.byte_count;
-    c.regions.push_back({at, half_bytes ? (end + 3) / 4 * 4 : end});
-    at = end;
-  }
-  XORBIT_ASSIGN_OR_RETURN(c.memory, cuda::DeviceBuffer::Make(at + 8));
-  for (RegionBounds& region : c.regions) {
-    region.begin += reinterpret_cast<uint64_t>(c.memory.data_dev());
-    region.end += reinterpret_cast<uint64_t>(c.memory.data_dev());
-  }
-  return c;
-}
-
-// The regions' bytes, were they set from these tensors; bytes of no piece are 0xa5.
-std::vector<Buffer> ImageOf(const Case& c, const RandomTensors& tensors) {
-  std::vector<Buffer> image;
-  for (const LiveRegion& region : c.map.regions()) image.emplace_back(region.byte_count, uint8_t{0xa5});
-  const auto canonical = tensors.bytes();
-  for (const Piece& piece : c.map.pieces()) {
-    const uint32_t bits = c.map.class_of(piece).granule_bits;
-    ForEachGranule(c.map, piece, [&](uint64_t from, uint64_t to) {
-      WriteGranule(image[piece.region_index], to, bits, ReadGranule(canonical[piece.tensor_index], from, bits));
-    });
-  }
-  return image;
-}
-
-uint8_t* RegionOnDevice(const Case& c, size_t region_index) {
-  return reinterpret_cast<uint8_t*>(c.regions[region_index].begin);
-}
-
-Status SetLive(const Case& c, const RandomTensors& tensors) {
-  const std::vector<Buffer> image = ImageOf(c, tensors);
-  for (size_t i = 0; i < image.size(); ++i) {
-    if (!image[i].empty()) XORBIT_RETURN_IF_ERROR(Upload(RegionOnDevice(c, i), image[i]));
-  }
-  return {};
-}
-
-// The first region and byte where the device differs, or nothing.
-std::string FirstDifference(const Case& c, const RandomTensors& tensors) {
-  const std::vector<Buffer> image = ImageOf(c, tensors);
-  for (size_t i = 0; i < image.size(); ++i) {
-    Buffer got(image[i].size());
-    if (got.empty()) continue;
-    const Status status = Download(got, RegionOnDevice(c, i));
-    if (!status.ok()) return status.message();
-    const auto [a, b] = std::mismatch(got.begin(), got.end(), image[i].begin());
-    if (a == got.end()) continue;
-    return "region " + std::to_string(i) + " of " + std::to_string(got.size()) + " bytes at " +
-           std::to_string(c.regions[i].begin % 256) + ", byte " + std::to_string(a - got.begin()) + ": expected " +
-           std::to_string(*b) + ", got " + std::to_string(*a);
-  }
-  return "";
-}
 
 // An update on the device, with the memory it lies in.
 struct OnDevice {
@@ -266,6 +185,9 @@ void CheckScan(const Case& c, Report* report) {
 
 void CheckParity(uint64_t first_seed, uint64_t count, Report* report) {
   const auto backend = MakeCpuBackend();
+  const auto cuda_backend = MakeCudaBackend();
+  report->Check(cuda_backend.status(), "making the CUDA backend");
+  if (!cuda_backend.ok()) return;
   for (uint64_t seed = first_seed; seed < first_seed + count; ++seed) {
     const Result<Case> c = MakeCase(*backend, seed);
     report->Check(c.status(), "making parity seed " + std::to_string(seed));
@@ -274,6 +196,7 @@ void CheckParity(uint64_t first_seed, uint64_t count, Report* report) {
     CheckDirection(*c, true, report);
     CheckRefusal(*c, report);
     CheckScan(*c, report);
+    CheckBackend(**cuda_backend, *backend, *c, report);
     Random random(seed + 1'000'000);
     for (int i = 0; i < 8; ++i) CheckDamaged(*backend, *c, random, report);
   }

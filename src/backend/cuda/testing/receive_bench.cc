@@ -225,7 +225,7 @@ void BenchReceive(const BigModel& model, const BenchOptions& options, Report* re
   };
   for (const uint32_t stream : options.stream_bytes_per_change) {
     if (!stage_as(false, stream)) return;
-    const std::string suffix = stream == 0 ? "" : ", streaming from a change in " + std::to_string(stream) + " bytes";
+    const std::string suffix = stream == 0 ? "" : " with streaming from a change in " + std::to_string(stream) + " bytes";
     for (const uint32_t blocks : options.blocks_per_multiprocessor) {
       stages.MeasurePreflight(blocks, "pre-flight" + suffix);
       stages.MeasureXor(blocks, ApplyKind::kReturningXor, "apply by returning XOR and check" + suffix);

@@ -1,0 +1,11 @@
+// The CUDA backend through its interface against the CPU's: reports, sums for a cohort, apply, undo, refusal, scan of live
+// memory.
+#pragma once
+
+#include "parity_case.h"
+
+namespace xorbit::gpu_check {
+
+void CheckBackend(const Backend& cuda_backend, const Backend& cpu_backend, const Case& c, cuda::testing::Report* report);
+
+}  // namespace xorbit::gpu_check

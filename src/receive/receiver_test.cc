@@ -323,6 +323,7 @@ TEST_F(ReceiverTest, CohortsGoTogether) {
         return Status();
       });
       ASSERT_TRUE(ran.ok());
+      for (const auto& engine : engines) engine->on_call = nullptr;  // it looks at this step's variables
       for (size_t rank = 0; rank < rank_count; ++rank) {
         EXPECT_EQ(done[rank].ok(), failing >= rank_count) << done[rank].message();
         const uint64_t expected = failing < rank_count ? from : target;

@@ -155,7 +155,8 @@ TEST(StoreKeys, AreReadBack) {
   EXPECT_EQ(ManifestKey("s", place), "s/v000007/from_v000006/t/manifest.json");
   EXPECT_EQ(ReceiptKey("s", place, 3), "s/v000007/from_v000006/t/receipt-00003.json");
   EXPECT_EQ(AnchorKey("s", 1234567), "s/v1234567/full/anchor.json");
-  const auto placed = ParsePlacedKey("s", ManifestKey("s", place));
+  const std::string key_of_manifest = ManifestKey("s", place);  // what is read back points into it
+  const auto placed = ParsePlacedKey("s", key_of_manifest);
   ASSERT_TRUE(placed);
   EXPECT_EQ(placed->place, place);
   EXPECT_EQ(placed->file, "manifest.json");

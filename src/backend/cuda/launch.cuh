@@ -10,6 +10,8 @@
 
 namespace xorbit::cuda {
 
+inline constexpr uint32_t kDefaultBlocksPerMultiprocessor = 3;
+
 template <typename... Parameters, typename... Arguments>
 Status LaunchOverTiles(const char* name, void (*kernel)(UpdateOnDevice, Parameters...), const UpdateOnDevice& update,
                        const LaunchShape& shape, cudaStream_t stream, Arguments... arguments) {
@@ -24,17 +26,8 @@ Status LaunchOverTiles(const char* name, void (*kernel)(UpdateOnDevice, Paramete
       CudaStatus(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
                                       static_cast<int>(update.table_bytes)),
                  std::string("cudaFuncSetAttribute of ") + name));
-  XORBIT_RETURN_IF_ERROR(
-      CudaStatus(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributePreferredSharedMemoryCarveout,
-                                      cudaSharedmemCarveoutMaxShared),
-                 std::string("cudaFuncSetAttribute of ") + name));
-  // As many as run at once: one more than that would do its share after all others are done.
-  int resident = 0;
-  XORBIT_RETURN_IF_ERROR(CudaStatus(
-      cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, static_cast<int>(kThreadsPerBlock), update.table_bytes),
-      std::string("cudaOccupancyMaxActiveBlocksPerMultiprocessor of ") + name));
   const uint32_t blocks_each =
-      shape.blocks_per_multiprocessor > 0 ? shape.blocks_per_multiprocessor : static_cast<uint32_t>(std::max(resident, 1));
+      shape.blocks_per_multiprocessor > 0 ? shape.blocks_per_multiprocessor : kDefaultBlocksPerMultiprocessor;
   const uint64_t block_count =
       std::min<uint64_t>(update.item_count, uint64_t{blocks_each} * static_cast<uint32_t>(multiprocessors));
   kernel<<<static_cast<uint32_t>(block_count), kThreadsPerBlock, update.table_bytes, stream>>>(update, arguments...);

@@ -20,36 +20,9 @@ struct TileView {
   TileRecord record;
   const uint8_t* bytes;
   uint64_t byte_count;
-  const void* tables;  // TableOf<Unit>[]
+  const SymbolTable* tables;
   const SegmentOnDevice* segment;
-
-  template <typename Unit>
-  XORBIT_DEVICE const TableOf<Unit>& Table(int8_t index) const {
-    return static_cast<const TableOf<Unit>*>(tables)[index];
-  }
 };
-
-// What one slot of a table says.
-struct Slot {
-  uint32_t symbol;
-  uint32_t frequency;
-  uint32_t place;  // among its symbol's slots
-};
-
-XORBIT_DEVICE Slot ReadSlot(const SymbolTable& table, uint32_t slot) {
-  const uint32_t symbol = table.symbols[slot];
-  const uint32_t interval = table.intervals[symbol];
-  return {symbol, interval & 0xffff, slot - (interval >> 16)};
-}
-XORBIT_DEVICE Slot ReadSlot(const PackedTable& table, uint32_t slot) {
-  const uint32_t word = table.slots[slot];
-  return {word & 0xff, (word >> 8 & 0xfff) + 1, word >> 20};
-}
-XORBIT_DEVICE uint32_t PackedSlotOf(const SymbolTable& table, uint32_t slot) {
-  const Slot read = ReadSlot(table, slot);
-  return read.symbol | (read.frequency - 1) << 8 | read.place << 20;
-}
-static_assert(kFrequencyBits == 12);
 
 // Where a tile's streams stand. `state` is the lane's own, the rest is the same in all lanes.
 struct LaneStreams {
@@ -63,14 +36,14 @@ struct LaneStreams {
 XORBIT_DEVICE bool AnyLane(bool vote) { return Ballot(vote) != 0; }
 
 // One row: a symbol for each active lane, then refills, lanes ascending.
-template <typename Table>
-XORBIT_DEVICE uint32_t DecodeRow(const Table& table, bool active, LaneStreams* streams) {
+XORBIT_DEVICE uint32_t DecodeRow(const SymbolTable& table, bool active, LaneStreams* streams) {
   uint32_t symbol = 0;
   uint32_t state = streams->state;
   if (active) {
-    const Slot slot = ReadSlot(table, state % kFrequencySum);
-    symbol = slot.symbol;
-    state = slot.frequency * (state >> kFrequencyBits) + slot.place;
+    const uint32_t slot = state % kFrequencySum;
+    symbol = table.symbols[slot];
+    const uint32_t interval = table.intervals[symbol];
+    state = (interval & 0xffff) * (state >> kFrequencyBits) + slot - (interval >> 16);
   }
   const bool refill = active && state < kStateFloor;
   const uint32_t refills = Ballot(refill);
@@ -84,22 +57,11 @@ XORBIT_DEVICE uint32_t DecodeRow(const Table& table, bool active, LaneStreams* s
   return symbol;
 }
 
-// bit_count < 32 raw bits for each lane, lanes ascending. Counts are summed by votes, a bit of them at a time: votes do not
-// wait for each other, as the steps of a sum by shuffles do, and most counts are small.
+// bit_count raw bits for each lane, lanes ascending.
 XORBIT_DEVICE uint32_t TakeBits(uint32_t bit_count, LaneStreams* streams) {
-  uint32_t at = streams->bits_used;
-  const auto add = [&](uint32_t bit) {
-    const uint32_t lanes = Ballot((bit_count >> bit & 1) != 0);
-    at += CountBits(lanes & LanesBelow()) << bit;
-    streams->bits_used += CountBits(lanes) << bit;
-  };
-  add(0);
-  add(1);
-  if (AnyLane(bit_count > 3)) {
-    add(2);
-    add(3);
-    add(4);
-  }
+  const uint32_t inclusive = InclusiveSum(bit_count);
+  const uint32_t at = streams->bits_used + inclusive - bit_count;
+  streams->bits_used += ShuffleFrom(inclusive, kWarpLanes - 1);
   if (bit_count == 0) return 0;
   const uint32_t word_count = streams->region_bytes / 4;
   const uint32_t word_index = at / 32;
@@ -120,7 +82,7 @@ XORBIT_DEVICE Unit DecodeValue(const TileView& tile, const std::array<int8_t, kM
   for (uint32_t plane = 0; plane < sizeof(Unit); ++plane) {
     uint32_t byte = 0;
     if (planes[plane] != kRawPlane) {
-      byte = DecodeRow(tile.template Table<Unit>(planes[plane]), active, streams);
+      byte = DecodeRow(tile.tables[planes[plane]], active, streams);
     } else {
       if (active) byte = raw[index];
       raw += count;
@@ -170,7 +132,7 @@ XORBIT_DEVICE TileError DecodeSparseTile(const TileView& tile, Visitor* visitor)
   const uint32_t count = uint32_t{tile.record.count_minus_1} + 1;
   const uint32_t span = tile.record.span;
   const auto planes = tile.segment->planes;
-  const TableOf<Unit>& gaps = tile.template Table<Unit>(tile.segment->gap_table);
+  const SymbolTable& gaps = tile.tables[tile.segment->gap_table];
   const uint8_t* raw = nullptr;
   LaneStreams streams;
   const TileError opened = OpenStreams(tile, planes, sizeof(Unit), count, &raw, &streams);

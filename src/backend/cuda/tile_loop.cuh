@@ -8,25 +8,10 @@ namespace xorbit::cuda {
 
 inline constexpr uint32_t kThreadsPerBlock = kWarpsPerBlock * kWarpLanes;
 
-// Copies a segment's tables to shared memory, in the shape that its unit is decoded with. The whole block together.
-__device__ __forceinline__ void LoadTables(const SegmentOnDevice& segment, uint32_t* to) {
-  if (segment.unit_bytes <= 2) {
-    const uint32_t count = segment.table_count * kFrequencySum;
-    for (uint32_t i = threadIdx.x; i < count; i += kThreadsPerBlock) {
-      to[i] = PackedSlotOf(segment.tables[i / kFrequencySum], i % kFrequencySum);
-    }
-    return;
-  }
-  const auto* from = reinterpret_cast<const uint4*>(segment.tables);
-  const uint32_t count = segment.table_count * static_cast<uint32_t>(sizeof(SymbolTable) / sizeof(uint4));
-  for (uint32_t i = threadIdx.x; i < count; i += kThreadsPerBlock) reinterpret_cast<uint4*>(to)[i] = from[i];
-}
-
 // Once a block; needs update.table_bytes of dynamic shared memory. body(task) is called by all lanes of a warp.
 template <typename Body>
 __device__ __forceinline__ void ForEachTile(const UpdateOnDevice& update, Body&& body) {
-  extern __shared__ uint4 table_memory[];
-  auto* tables = reinterpret_cast<uint32_t*>(table_memory);
+  extern __shared__ SymbolTable tables[];
   __shared__ uint64_t word_factors[kWordFactorCount];
   __shared__ SegmentOnDevice segment;
   if (threadIdx.x < kWordFactorCount) word_factors[threadIdx.x] = WordFactorAt(threadIdx.x);
@@ -42,7 +27,9 @@ __device__ __forceinline__ void ForEachTile(const UpdateOnDevice& update, Body&&
       __syncthreads();  // the segment before is not needed any more
       if (threadIdx.x == 0) segment = update.segments[segment_index];
       __syncthreads();
-      LoadTables(segment, tables);
+      const auto* from = reinterpret_cast<const uint4*>(segment.tables);
+      const uint32_t count = segment.table_count * static_cast<uint32_t>(sizeof(SymbolTable) / sizeof(uint4));
+      for (uint32_t i = threadIdx.x; i < count; i += kThreadsPerBlock) reinterpret_cast<uint4*>(tables)[i] = from[i];
       __syncthreads();
       is_loaded = true;
     }

@@ -14,17 +14,9 @@ struct TileTask {
   TileContext context;
 };
 
-// Asks for all of a tile at once, so that streams which go through it piece by piece find it in the second-level cache.
-XORBIT_DEVICE void PrefetchTile(const TileView& view) {
-  constexpr uint32_t kLineBytes = 128;
-  constexpr uint64_t kMostBytes = 16384;
-  const uint64_t count = view.byte_count < kMostBytes ? view.byte_count : kMostBytes;
-  for (uint64_t at = uint64_t{Lane()} * kLineBytes; at < count; at += kWarpLanes * kLineBytes) Prefetch(view.bytes + at);
-}
-
 // Tile `record_index` of a segment whose tables have been copied to `tables`.
 XORBIT_DEVICE TileTask MakeTileTask(const UpdateOnDevice& update, const SegmentOnDevice& segment, uint64_t record_index,
-                                    const void* tables, const uint64_t* word_factors) {
+                                    const SymbolTable* tables, const uint64_t* word_factors) {
   TileTask task{};
   task.update = &update;
   task.segment = &segment;
@@ -33,7 +25,6 @@ XORBIT_DEVICE TileTask MakeTileTask(const UpdateOnDevice& update, const SegmentO
   const bool is_last = record_index + 1 == segment.record_count;
   const uint64_t end = is_last ? segment.body_bytes : segment.records[record_index + 1].offset;
   task.view = {record, segment.body + record.offset, end - record.offset, tables, &segment};
-  PrefetchTile(task.view);
   task.context = {&update, &segment, record, update.starts[task.tile_index], word_factors};
   return task;
 }

@@ -79,23 +79,13 @@ class EmulatedUpdate {
   template <typename Body>
   void ForEachTile(Body&& body) {
     for (const SegmentPlan& segment : plan_.segments) {
-      const std::vector<PackedTable> packed = Packed(segment.tables);
-      const void* tables = packed.data();
-      if (segment.device.unit_bytes > 2) tables = segment.tables.data();
       for (uint64_t i = 0; i < segment.device.record_count; ++i) {
         RunWarp([&] {
-          const TileTask task = MakeTileTask(update_, segment.device, i, tables, word_factors_.data());
+          const TileTask task = MakeTileTask(update_, segment.device, i, segment.device.tables, word_factors_.data());
           WithUnit(segment.device.unit_bytes, [&]<typename Unit>() { body.template operator()<Unit>(task); });
         });
       }
     }
-  }
-  static std::vector<PackedTable> Packed(std::span<const SymbolTable> tables) {
-    std::vector<PackedTable> packed(tables.size());
-    for (size_t i = 0; i < tables.size(); ++i) {
-      for (uint32_t slot = 0; slot < kFrequencySum; ++slot) packed[i].slots[slot] = PackedSlotOf(tables[i], slot);
-    }
-    return packed;
   }
   uint64_t First(uint64_t PayloadCounters::*report) const {
     uint64_t first = kNoReport;

@@ -7,7 +7,6 @@
 
 #include <array>
 #include <cstdint>
-#include <type_traits>
 
 #include "codec/sparse_format.h"
 #include "tensor/live_map.h"
@@ -18,25 +17,12 @@ namespace xorbit::cuda {
 inline constexpr uint32_t kWarpsPerBlock = 8;
 inline constexpr int8_t kRawPlane = -1;
 
-// One coded table as the host makes it: 5 KiB, so that even a segment of 8-byte units leaves room for several blocks.
+// One coded table in the shape that a warp reads: 5 KiB, so that even a segment of 8-byte units leaves room for several blocks.
 struct SymbolTable {
   std::array<uint8_t, kFrequencySum> symbols;     // of each slot
   std::array<uint32_t, kValueSymbols> intervals;  // of each symbol: frequency | cumulative << 16
 };
 static_assert(sizeof(SymbolTable) == 5120);
-
-// The same with everything that a slot says in one word, which saves a dependent load for each symbol: for units of one and two
-// bytes, whose tables are few. A word holds the symbol in 8 bits, its frequency less one in 12, and the slot's place among its
-// symbol's in 12.
-struct PackedTable {
-  std::array<uint32_t, kFrequencySum> slots;
-};
-template <typename Unit>
-using TableOf = std::conditional_t<sizeof(Unit) <= 2, PackedTable, SymbolTable>;
-// Of shared memory.
-constexpr uint32_t TableBytesOf(uint32_t unit_bytes) {
-  return static_cast<uint32_t>(unit_bytes <= 2 ? sizeof(PackedTable) : sizeof(SymbolTable));
-}
 
 // One part of a segment, and where its tensor lies in live memory. A table of them covers a segment without holes; the last
 // entry, at the segment's end, is a sentinel.
@@ -72,10 +58,10 @@ struct SegmentOnDevice {
   uint8_t has_digests;
   uint32_t payload_index;
   const LivePart* parts;
-  uint64_t part_count;  // without the sentinel
-  uint8_t is_plain;     // 1: elements are whole, and each lies in one place at most, which counts
-  uint8_t is_absent;    // 1: this rank lacks the segment's presence group
-  uint64_t first_tile;  // tiles of all segments before
+  uint64_t part_count;     // without the sentinel
+  uint8_t is_plain;        // 1: elements are whole, and each lies in one place at most, which counts
+  uint8_t is_absent;       // 1: this rank lacks the segment's presence group
+  uint64_t first_tile;     // tiles of all segments before
   uint64_t first_item;
   uint8_t* old_values;  // undo log: unit_bytes for each of the segment's changes, or null
 };

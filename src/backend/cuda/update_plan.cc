@@ -141,7 +141,7 @@ Result<UpdatePlan> PlanUpdate(const Layout& layout, std::span<const PayloadView>
       update.tile_count += plan.device.record_count;
       update.item_count += DivideRoundUp(plan.device.record_count, uint64_t{kWarpsPerBlock});
       update.change_count += segment.view.change_count;
-      update.table_bytes = std::max(update.table_bytes, plan.device.table_count * TableBytesOf(plan.device.unit_bytes));
+      update.table_bytes = std::max(update.table_bytes, plan.device.table_count * static_cast<uint32_t>(sizeof(SymbolTable)));
       update.segments.push_back(std::move(plan));
     }
   }

@@ -51,10 +51,6 @@ template <typename T>
 XORBIT_DEVICE T LoadLive(const T* from) {
   return __ldcg(from);
 }
-// Into the second-level cache; never fails.
-XORBIT_DEVICE void Prefetch(const uint8_t* from) {
-  asm volatile("prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(from)));
-}
 
 #else
 
@@ -87,7 +83,6 @@ template <typename T>
 T LoadLive(const T* from) {
   return *from;
 }
-inline void Prefetch(const uint8_t* /*from*/) {}
 
 #endif
 

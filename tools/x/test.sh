@@ -2,7 +2,8 @@
 #
 # Builds: release, as users get it; clang with AddressSanitizer, UndefinedBehaviorSanitizer and libFuzzer, which also is the
 # second compiler to read the code; ThreadSanitizer, for tests with the label `concurrency` only. --full adds tests with the label
-# `soak`, a minute of fuzzing a target, and clang-tidy, which takes as long as all the rest on two cores (`./x lint` runs it too).
+# `soak`, a minute of fuzzing a target, and clang-tidy, which would take a change's test past its limit on two cores (`./x lint` runs
+# it too).
 
 RESULTS=build/test-results
 

@@ -55,7 +55,7 @@ struct LiveCopy {
 // Of an element whose parts lie apart.
 template <typename Unit, typename Touch>
 XORBIT_DEVICE void ForEachGranuleCopy(const UpdateOnDevice& update, const LivePart& part, uint64_t tensor_element,
-                                  const ElementWeight<Unit>& weight, Touch&& touch) {
+                                      const ElementWeight<Unit>& weight, Touch&& touch) {
   const auto per_element = static_cast<uint32_t>(8 * sizeof(Unit)) / part.granule_bits;
   for (uint32_t i = 0; i < per_element * part.track_count; ++i) {
     const uint64_t granule = tensor_element * per_element + i % per_element;

@@ -1,8 +1,8 @@
 // From a segment's element to where it lies: in live memory, and in its tensor, whose bytes the state digest counts.
 //
-// A tile's elements ascend and mostly stay in one run that is contiguous on all sides, so a warp keeps the run it was in (run_visitor.h)
-// and finds most elements by one comparison. A new run takes a search over parts, one over the pieces of a tensor's track, and a
-// division a digit: tensor/live_cursor.h says the same for the host.
+// A tile's elements ascend and mostly stay in one run that is contiguous on all sides, so a warp keeps the run it was in
+// (run_visitor.h) and finds most elements by one comparison. A new run takes a search over parts, one over the pieces of a
+// tensor's track, and a division a digit: tensor/live_cursor.h says the same for the host.
 #pragma once
 
 #include "backend/cuda/update_on_device.h"

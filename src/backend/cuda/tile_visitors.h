@@ -88,7 +88,8 @@ class PreflightVisitor : public RunVisitor<Unit, PreflightVisitor<Unit, kKeepLog
   XORBIT_DEVICE void TakeApart(uint32_t change_index, uint64_t element, Unit bits) {
     const TileContext& tile = this->tile();
     Unit* log = kKeepLog ? LoggedValue<Unit>(tile, change_index) : nullptr;
-    apart_.Add(PreflightElement<Unit>(tile.update, tile.segment, tile.word_factors, {tile.start.part_index, 0}, element, bits, log));
+    apart_.Add(
+        PreflightElement<Unit>(tile.update, tile.segment, tile.word_factors, {tile.start.part_index, 0}, element, bits, log));
   }
 
   // Sums over all lanes, in every lane. All lanes together, once.
@@ -150,17 +151,17 @@ XORBIT_DEVICE_RARE ApplyFindings ApplyElement(const UpdateOnDevice* update, cons
                                               const uint64_t* word_factors, PlaceHint hint, uint64_t element, Unit bits,
                                               const Unit* log) {
   ApplyFindings found;
-  ForEachCopy<Unit>(*update, *segment, word_factors, hint, element,
-                    [&](const LiveCopy<Unit>& copy, const ElementWeight<Unit>& weight) {
-                      if constexpr (kKind == ApplyKind::kReturningXor || kKind == ApplyKind::kXor) {
-                        found.sum += weight.Lane0(copy.Xor(bits));
-                      } else if constexpr (kKind == ApplyKind::kCompare) {
-                        found.sum += weight.Lane0(copy.Load());
-                      } else {
-                        found.misfits |= !StoreIfFits<Unit, kKind>(copy.Load(), *log, bits, copy.mask(),
-                                                                   [&](Unit value) { copy.Store(value); });
-                      }
-                    });
+  ForEachCopy<Unit>(
+      *update, *segment, word_factors, hint, element, [&](const LiveCopy<Unit>& copy, const ElementWeight<Unit>& weight) {
+        if constexpr (kKind == ApplyKind::kReturningXor || kKind == ApplyKind::kXor) {
+          found.sum += weight.Lane0(copy.Xor(bits));
+        } else if constexpr (kKind == ApplyKind::kCompare) {
+          found.sum += weight.Lane0(copy.Load());
+        } else {
+          found.misfits |=
+              !StoreIfFits<Unit, kKind>(copy.Load(), *log, bits, copy.mask(), [&](Unit value) { copy.Store(value); });
+        }
+      });
   return found;
 }
 

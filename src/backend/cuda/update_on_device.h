@@ -58,10 +58,10 @@ struct SegmentOnDevice {
   uint8_t has_digests;
   uint32_t payload_index;
   const LivePart* parts;
-  uint64_t part_count;     // without the sentinel
-  uint8_t is_plain;        // 1: elements are whole, and each lies in one place at most, which counts
-  uint8_t is_absent;       // 1: this rank lacks the segment's presence group
-  uint64_t first_tile;     // tiles of all segments before
+  uint64_t part_count;  // without the sentinel
+  uint8_t is_plain;     // 1: elements are whole, and each lies in one place at most, which counts
+  uint8_t is_absent;    // 1: this rank lacks the segment's presence group
+  uint64_t first_tile;  // tiles of all segments before
   uint64_t first_item;
   uint8_t* old_values;  // undo log: unit_bytes for each of the segment's changes, or null
 };

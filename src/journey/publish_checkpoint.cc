@@ -84,12 +84,8 @@ Result<std::vector<RankPublisher>> MakePublishers(const Runtime& runtime, Stream
   const Stage stage(runtime.timers, "baseline");
   XORBIT_ASSIGN_OR_RETURN(auto owners, PlanOwners(stream.layout(), options.owner_count, options.split));
   XORBIT_ASSIGN_OR_RETURN(const uint64_t newest, stream.Newest());
-  std::vector<Delta> chain;
   XORBIT_ASSIGN_OR_RETURN(const std::vector<Hop> route, stream.Route(base.version, newest));
-  for (const Hop& hop : route) {
-    XORBIT_ASSIGN_OR_RETURN(Delta delta, FetchDelta(stream, hop.edge, {.threads = runtime.threads}));
-    chain.push_back(std::move(delta));
-  }
+  XORBIT_ASSIGN_OR_RETURN(const std::vector<Delta> chain, FetchRoute(stream, route, {.threads = runtime.threads}));
   PublishOptions publish;
   publish.codec = options.codec.value_or(CodecId::kSparse);
   publish.encode = options.encode;

@@ -14,16 +14,6 @@ namespace {
 // A way may lose an object to the collector while it is fetched; another one is then there.
 constexpr int kRouteTries = 3;
 
-Result<std::vector<Delta>> FetchRoute(const Runtime& runtime, Stream& stream, const std::vector<Hop>& route) {
-  const Stage stage(runtime.timers, "fetch + verify");
-  std::vector<Delta> deltas;
-  for (const Hop& hop : route) {
-    XORBIT_ASSIGN_OR_RETURN(Delta delta, FetchDelta(stream, hop.edge, {.threads = runtime.threads}));
-    deltas.push_back(std::move(delta));
-  }
-  return deltas;
-}
-
 struct Place {
   uint64_t version;
   StateDigest state;
@@ -34,7 +24,10 @@ Result<PatchPlan> PlanPull(const Runtime& runtime, Stream& stream, const Place& 
                            PulledCheckpoint* pulled) {
   for (int attempt = 1;; ++attempt) {
     XORBIT_ASSIGN_OR_RETURN(const std::vector<Hop> route, stream.Route(from.version, to.version));
-    Result<std::vector<Delta>> deltas = FetchRoute(runtime, stream, route);
+    Result<std::vector<Delta>> deltas = [&] {
+      const Stage stage(runtime.timers, "fetch + verify");
+      return FetchRoute(stream, route, {.threads = runtime.threads});
+    }();
     if (deltas.ok()) {
       pulled->object_count += route.size();
       for (const Delta& delta : *deltas) pulled->fetched_bytes += delta.total_file_bytes;

@@ -1,7 +1,5 @@
 #include "publish/trainer_checkpoint.h"
 
-#include <algorithm>
-
 #include "base/staged_folder.h"
 #include "base/text.h"
 #include "payload/delta_folder.h"
@@ -27,9 +25,8 @@ Result<VersionRecord> CommittedRecord(Stream& stream, uint64_t version) {
 }
 
 Result<Delta> FetchFromBase(Stream& stream, uint64_t version) {
-  XORBIT_ASSIGN_OR_RETURN(const std::vector<Edge> edges, stream.Edges(0, version));
-  const auto edge = std::ranges::find_if(edges, [&](const Edge& one) { return one.from == 0 && one.to == version; });
-  if (edge != edges.end()) return FetchDelta(stream, *edge, {});
+  XORBIT_ASSIGN_OR_RETURN(const std::optional<Edge> edge, stream.FindEdge(0, version));
+  if (edge) return FetchDelta(stream, *edge, {});
   return NotFoundError("the store has no single delta from version 0 to version " + std::to_string(version) +
                        ": publish the fold first");
 }

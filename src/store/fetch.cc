@@ -42,4 +42,13 @@ Result<Delta> FetchDelta(Stream& stream, const Edge& edge, const FetchOptions& o
   return delta;
 }
 
+Result<std::vector<Delta>> FetchRoute(Stream& stream, std::span<const Hop> route, const FetchOptions& options) {
+  std::vector<Delta> deltas;
+  for (const Hop& hop : route) {
+    XORBIT_ASSIGN_OR_RETURN(Delta delta, FetchDelta(stream, hop.edge, options));
+    deltas.push_back(std::move(delta));
+  }
+  return deltas;
+}
+
 }  // namespace xorbit

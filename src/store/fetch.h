@@ -1,6 +1,9 @@
 // From an edge to a delta in memory: every byte fetched into memory of our own and verified before anybody looks at it.
 #pragma once
 
+#include <span>
+#include <vector>
+
 #include "payload/delta.h"
 #include "store/stream.h"
 
@@ -14,5 +17,8 @@ struct FetchOptions {
 // The whole delta of an edge, checked as by OpenDelta, its manifest against the records of both its versions. kNotFound if it
 // was removed meanwhile: plan again. kRefused if it takes more than the limit. Thread-safe.
 Result<Delta> FetchDelta(Stream& stream, const Edge& edge, const FetchOptions& options);
+
+// The deltas of a route, in order; all of them are in memory at once. Errors as for one.
+Result<std::vector<Delta>> FetchRoute(Stream& stream, std::span<const Hop> route, const FetchOptions& options);
 
 }  // namespace xorbit

@@ -73,6 +73,8 @@ class Stream {
   // manifests that do not fit their versions (publications that lost), those whose payloads are not all there, and those that
   // tombstones list. Where the store cannot list: the deltas that decided these versions.
   Result<std::vector<Edge>> Edges(uint64_t lowest, uint64_t highest);
+  // The first of these that leads from `from` to `to`, if there is any.
+  Result<std::optional<Edge>> FindEdge(uint64_t from, uint64_t to);
   // The delta that decided a committed version above 0, from its parent. kNotFound if it was removed.
   Result<Edge> StepEdge(uint64_t version);
   // The cheapest way between two committed versions, empty if they are one; of at most max(1, 2 log2 k) objects if one such is

@@ -182,6 +182,12 @@ Result<std::vector<Edge>> Stream::Edges(uint64_t lowest, uint64_t highest) {
   return ListEdges(objects, lowest, highest);
 }
 
+Result<std::optional<Edge>> Stream::FindEdge(uint64_t from, uint64_t to) {
+  XORBIT_ASSIGN_OR_RETURN(const std::vector<Edge> edges, Edges(from, to));
+  const auto found = std::ranges::find_if(edges, [&](const Edge& edge) { return edge.from == from && edge.to == to; });
+  return found == edges.end() ? std::optional<Edge>() : std::optional<Edge>(*found);
+}
+
 Result<Edge> Stream::StepEdge(uint64_t version) {
   XORBIT_ASSIGN_OR_RETURN(const VersionRecord record, CommittedRecord(version));
   if (!record.parent) return NotFoundError("version 0 has no parent");

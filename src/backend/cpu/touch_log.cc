@@ -156,8 +156,8 @@ bool TouchLog::Xor() const {
   return met_sum == before_;
 }
 
-bool TouchLog::StoreNew() const {
-  bool all_fit = true;
+template <typename Choose>
+void TouchLog::StoreEach(Choose&& choose) const {
   for (const Block& block : blocks_) {
     const uint8_t* xors = xors_.data() + block.value_offset;
     const uint8_t* olds = olds_.data() + block.value_offset;
@@ -166,28 +166,24 @@ bool TouchLog::StoreNew() const {
         [&]<typename Unit>(uint64_t i, Unit met) {
           const Unit old_bits = LoadLe<Unit>(olds + i * sizeof(Unit));
           const auto new_bits = static_cast<Unit>(old_bits ^ LoadLe<Unit>(xors + i * sizeof(Unit)));
-          const bool fits = met == old_bits || met == new_bits;
-          all_fit &= fits;
-          return fits ? new_bits : met;
+          return choose(met, old_bits, new_bits);
         },
         [](uint64_t /*position*/, uint64_t /*met*/) {});
   }
+}
+
+bool TouchLog::StoreNew() const {
+  bool all_fit = true;
+  StoreEach([&]<typename Unit>(Unit met, Unit old_bits, Unit new_bits) {
+    const bool fits = met == old_bits || met == new_bits;
+    all_fit &= fits;
+    return fits ? new_bits : met;
+  });
   return all_fit;
 }
 
 void TouchLog::StoreOld() const {
-  for (const Block& block : blocks_) {
-    const uint8_t* xors = xors_.data() + block.value_offset;
-    const uint8_t* olds = olds_.data() + block.value_offset;
-    Update(
-        block.width_bits, block.base, offsets_.data() + block.first, block.count,
-        [&]<typename Unit>(uint64_t i, Unit met) {
-          const Unit old_bits = LoadLe<Unit>(olds + i * sizeof(Unit));
-          const auto new_bits = static_cast<Unit>(old_bits ^ LoadLe<Unit>(xors + i * sizeof(Unit)));
-          return met == new_bits ? old_bits : met;
-        },
-        [](uint64_t /*position*/, uint64_t /*met*/) {});
-  }
+  StoreEach([]<typename Unit>(Unit met, Unit old_bits, Unit new_bits) { return met == new_bits ? old_bits : met; });
 }
 
 }  // namespace xorbit

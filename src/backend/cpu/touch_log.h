@@ -33,6 +33,10 @@ class TouchLog {
   void StoreOld() const;
 
  private:
+  // Replaces every element by choose(the value met, the old one, the new one).
+  template <typename Choose>
+  void StoreEach(Choose&& choose) const;
+
   struct Block {
     uint64_t base = 0;  // address of offset 0: of bytes, or of half bytes in a block of these
     uint64_t first = 0;

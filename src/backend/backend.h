@@ -51,8 +51,9 @@ class Backend {
   // A decoder of one segment of a payload into host memory: for folds, file targets and reports.
   virtual Result<std::unique_ptr<SegmentDecoder>> Open(const PayloadView& payload, const PayloadSegment& segment) const = 0;
 
-  // D over the elements of one map: what ranks that hold the same part compare.
-  virtual StateDigest Digest(const Layout& layout, const SegmentMap& map, const SegmentBytes& bytes, int threads) const = 0;
+  // D over the elements of each part of one map: what ranks that hold the same part compare, and together D over the map.
+  virtual std::vector<StateDigest> DigestParts(const Layout& layout, const SegmentMap& map, const SegmentBytes& bytes,
+                                               int threads) const = 0;
 
   // The state digest, or what remains of it where owners have counted their own elements. Does not depend on `threads`.
   virtual StateDigest Scan(const Layout& layout, TensorBytes bytes, ScanScope scope, int threads) const = 0;

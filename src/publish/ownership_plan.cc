@@ -6,6 +6,7 @@
 #include <string>
 #include <tuple>
 
+#include "store/receipt.h"
 #include "tensor/ownership.h"
 
 namespace xorbit {
@@ -52,6 +53,31 @@ struct OwnedParts {
 };
 using OwnedSegments = std::map<std::pair<uint32_t, uint32_t>, OwnedParts>;  // by group, unit
 
+// Collects what a rank bears witness of. The rank's second copy of a part goes into another segment than its first.
+struct SharedParts {
+  std::vector<Part> parts;
+  SharedSegment segment;  // but for its map
+};
+using SharedSegments = std::map<std::tuple<uint32_t, uint32_t, uint32_t>, SharedParts>;  // by copy, group, unit
+
+Status AddShared(const Layout& layout, const Part& part, const std::vector<Holder>& holders,
+                 std::vector<SharedSegments>* shared) {
+  const TensorSpec& tensor = layout.tensors()[part.tensor_index];
+  XORBIT_ASSIGN_OR_RETURN(const SegmentMap map, MapOf(layout, tensor, {part}));
+  const SegmentMap* const segments[] = {&map};
+  const Sha256Digest part_sha256 = PartsDigest(layout, segments);
+  uint32_t copy = 0;
+  for (size_t i = 0; i < holders.size(); ++i) {
+    copy = i > 0 && holders[i - 1].rank == holders[i].rank ? copy + 1 : 0;
+    SharedParts& parts = (*shared)[holders[i].rank][{copy, tensor.group, UnitBytesOf(tensor.dtype)}];
+    parts.parts.push_back(part);
+    parts.segment.declared.push_back(holders[i].declared_index);
+    parts.segment.owner_index.push_back(holders.front().rank);
+    parts.segment.part_sha256.push_back(part_sha256);
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<std::vector<RankPlan>> PlanOwnership(const Layout& layout, std::span<const std::vector<Part>> declared) {
@@ -61,6 +87,7 @@ Result<std::vector<RankPlan>> PlanOwnership(const Layout& layout, std::span<cons
   }
   std::vector<RankPlan> plans(rank_count);
   std::vector<OwnedSegments> owned(rank_count);
+  std::vector<SharedSegments> shared(rank_count);
   for (uint32_t rank = 0; rank < rank_count; ++rank) {
     plans[rank].owner_index = rank;
     plans[rank].owner_count = rank_count;
@@ -79,11 +106,7 @@ Result<std::vector<RankPlan>> PlanOwnership(const Layout& layout, std::span<cons
     OwnedParts& segment = owned[owner.rank][{tensor.group, UnitBytesOf(tensor.dtype)}];
     segment.parts.push_back(*part);
     segment.declared.push_back(owner.declared_index);
-    if (holders.size() == 1) continue;
-    XORBIT_ASSIGN_OR_RETURN(const SegmentMap map, MapOf(layout, tensor, {*part}));
-    for (const Holder& holder : holders) {
-      plans[holder.rank].shared.push_back({owner.rank, holder.declared_index, map});
-    }
+    if (holders.size() > 1) XORBIT_RETURN_IF_ERROR(AddShared(layout, *part, holders, &shared));
   }
 
   std::vector<const SegmentMap*> all;
@@ -95,6 +118,11 @@ Result<std::vector<RankPlan>> PlanOwnership(const Layout& layout, std::span<cons
       plans[rank].declared.push_back(std::move(segment.declared));
     }
     for (const SegmentMap& map : plans[rank].owned) all.push_back(&map);
+    for (auto& [key, parts] : shared[rank]) {
+      const TensorSpec& tensor = layout.tensors()[parts.parts.front().tensor_index];
+      XORBIT_ASSIGN_OR_RETURN(parts.segment.map, MapOf(layout, tensor, std::move(parts.parts)));
+      plans[rank].shared.push_back(std::move(parts.segment));
+    }
   }
   if (const Status coverage = ProveCoverage(layout, all); !coverage.ok()) {
     return RefusedError("the ranks' parts do not make up the model: " + coverage.message());

@@ -1,23 +1,26 @@
 // Who publishes what, when several ranks may hold the same weights. Pure: every rank makes the same plan from what all declare.
 //
 // Tied weights, pipeline stages that repeat an embedding, and norms that every tensor-parallel rank keeps are *held* by several
-// ranks. The lowest of them publishes such a part; the others bear witness: their digest of it must be the publisher's, so that
-// ranks that have drifted apart are refused and never merged by chance.
+// ranks. The lowest of them publishes such a part; all of them bear witness with every publication: their digests of it must be
+// equal, so that ranks that have drifted apart are refused and never merged by chance.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "base/sha256.h"
 #include "tensor/segment.h"
 
 namespace xorbit {
 
-// A part that several ranks hold, as one of them sees it.
-struct SharedPart {
-  uint32_t owner_index = 0;     // the rank that publishes it
-  uint32_t declared_index = 0;  // among the rank's declared parts
-  SegmentMap map;               // of this part alone
+// Parts of one unit and group that are declared more than once, as one rank holds them.
+struct SharedSegment {
+  SegmentMap map;
+  // By part: which of the rank's declared parts it is, the rank that publishes it, and its PartsDigest.
+  std::vector<uint32_t> declared;
+  std::vector<uint32_t> owner_index;
+  std::vector<Sha256Digest> part_sha256;
 };
 
 // What one rank does.
@@ -27,7 +30,7 @@ struct RankPlan {
   std::vector<SegmentMap> owned;  // what it publishes, by group, then unit
   // declared[s][i]: which of the declared parts owned[s].parts()[i] is.
   std::vector<std::vector<uint32_t>> declared;
-  std::vector<SharedPart> shared;
+  std::vector<SharedSegment> shared;  // several of one unit and group where the rank itself declares a part twice
   uint32_t declared_count = 0;
 };
 

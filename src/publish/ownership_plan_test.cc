@@ -40,12 +40,23 @@ TEST_F(OwnershipPlanTest, TheLowestRankPublishesADuplicateAndAllBearWitness) {
   EXPECT_TRUE(plans[2].owned.empty());
   EXPECT_TRUE(plans[3].owned.empty());
   ASSERT_EQ(plans[1].shared.size(), 1U);
-  EXPECT_EQ(plans[1].shared[0].owner_index, 1U);
-  EXPECT_EQ(plans[1].shared[0].declared_index, 1U);
-  ASSERT_EQ(plans[3].shared.size(), 2U);
-  EXPECT_EQ(plans[3].shared[0].owner_index, 0U);
-  EXPECT_EQ(plans[3].shared[0].declared_index, 1U);
-  EXPECT_EQ(plans[3].shared[1].owner_index, 1U);
+  EXPECT_EQ(plans[1].shared[0].owner_index, (std::vector<uint32_t>{1}));
+  EXPECT_EQ(plans[1].shared[0].declared, (std::vector<uint32_t>{1}));
+  ASSERT_EQ(plans[3].shared.size(), 1U);  // both are BF16
+  EXPECT_EQ(plans[3].shared[0].map.parts(), (std::vector<Part>{Rows(0, 0, 64), Rows(2, 0, 10)}));
+  EXPECT_EQ(plans[3].shared[0].owner_index, (std::vector<uint32_t>{0, 1}));
+  EXPECT_EQ(plans[3].shared[0].declared, (std::vector<uint32_t>{1, 0}));
+  EXPECT_EQ(plans[3].shared[0].part_sha256[1], plans[1].shared[0].part_sha256[0]);
+  EXPECT_NE(plans[3].shared[0].part_sha256[0], plans[3].shared[0].part_sha256[1]);
+}
+
+TEST_F(OwnershipPlanTest, ARanksOwnSecondCopyBearsWitnessToo) {
+  const std::vector<std::vector<Part>> declared = {
+      {Rows(0, 0, 64), Rows(1, 0, 16), Rows(0, 0, 64), Rows(2, 0, 10), Rows(2, 0, 10)}};
+  const RankPlan plan = PlanOwnership(layout_, declared).value().front();
+  ASSERT_EQ(plan.shared.size(), 2U);
+  EXPECT_EQ(plan.shared[0].declared, (std::vector<uint32_t>{0, 3}));
+  EXPECT_EQ(plan.shared[1].declared, (std::vector<uint32_t>{2, 4}));
 }
 
 TEST_F(OwnershipPlanTest, HolesAndOverlapsAreRefusedByName) {

@@ -10,21 +10,12 @@
 namespace xorbit {
 namespace {
 
-// The rank's own memory, seen as its segments.
-Result<std::vector<SegmentBytes>> OwnedBytes(const RankPlan& plan, std::span<const ConstBytes> held) {
-  if (held.size() != plan.declared_count) {
-    return UsageError("rank " + std::to_string(plan.owner_index) + " declared " + std::to_string(plan.declared_count) +
-                      " parts, but the bytes of " + std::to_string(held.size()) + " were given");
-  }
-  std::vector<SegmentBytes> bytes;
-  for (size_t s = 0; s < plan.owned.size(); ++s) {
-    std::vector<ConstBytes> parts;
-    parts.reserve(plan.declared[s].size());
-    for (const uint32_t declared_index : plan.declared[s]) parts.push_back(held[declared_index]);
-    XORBIT_ASSIGN_OR_RETURN(SegmentBytes segment, SegmentBytes::InParts(plan.owned[s], parts));
-    bytes.push_back(std::move(segment));
-  }
-  return bytes;
+// The rank's own memory, seen as a segment of some of its declared parts.
+Result<SegmentBytes> HeldBytes(const SegmentMap& map, std::span<const uint32_t> declared, std::span<const ConstBytes> held) {
+  std::vector<ConstBytes> parts;
+  parts.reserve(declared.size());
+  for (const uint32_t declared_index : declared) parts.push_back(held[declared_index]);
+  return SegmentBytes::InParts(map, parts);
 }
 
 Sha256Digest PartsDigestOf(const Layout& layout, std::span<const SegmentMap> maps) {
@@ -46,10 +37,18 @@ RankPublisher RankPublisher::Make(Stream& stream, const Backend& backend, RankPl
 }
 
 Status RankPublisher::Contribute(const PublicationPlace& place, std::span<const ConstBytes> held) {
-  XORBIT_ASSIGN_OR_RETURN(const std::vector<SegmentBytes> owned, OwnedBytes(*plan_, held));
+  if (held.size() != plan_->declared_count) {
+    return UsageError("rank " + std::to_string(plan_->owner_index) + " declared " + std::to_string(plan_->declared_count) +
+                      " parts, but the bytes of " + std::to_string(held.size()) + " were given");
+  }
+  std::vector<SegmentBytes> owned;
+  for (size_t s = 0; s < plan_->owned.size(); ++s) {
+    XORBIT_ASSIGN_OR_RETURN(SegmentBytes bytes, HeldBytes(plan_->owned[s], plan_->declared[s], held));
+    owned.push_back(std::move(bytes));
+  }
   std::vector<SegmentBytes> shared;
-  for (const SharedPart& part : plan_->shared) {
-    XORBIT_ASSIGN_OR_RETURN(SegmentBytes bytes, SegmentBytes::InParts(part.map, {&held[part.declared_index], 1}));
+  for (const SharedSegment& segment : plan_->shared) {
+    XORBIT_ASSIGN_OR_RETURN(SegmentBytes bytes, HeldBytes(segment.map, segment.declared, held));
     shared.push_back(std::move(bytes));
   }
   return ContributeBytes(place, owned, shared);
@@ -57,7 +56,7 @@ Status RankPublisher::Contribute(const PublicationPlace& place, std::span<const 
 
 Status RankPublisher::ContributeTensors(const PublicationPlace& place, TensorBytes tensors) {
   std::vector<SegmentBytes> shared;
-  for (const SharedPart& part : plan_->shared) shared.push_back(SegmentBytes::InTensors(part.map, tensors));
+  for (const SharedSegment& segment : plan_->shared) shared.push_back(SegmentBytes::InTensors(segment.map, tensors));
   return ContributeBytes(place, InTensors(plan_->owned, tensors), shared);
 }
 
@@ -86,7 +85,8 @@ Status RankPublisher::ContributeFold(const PublicationPlace& place, CodecId code
     const SegmentBytes& values = baseline_.bytes()[i];
     const auto source = decoded.Into(map, ValueSide::kTarget, values);
     XORBIT_ASSIGN_OR_RETURN(EncodedSegment segment, backend_->Encode(stream_->layout(), map, *source, codec, options_.encode));
-    base += backend_->Digest(stream_->layout(), map, values, options_.encode.threads) - segment.change;
+    for (const StateDigest& part : backend_->DigestParts(stream_->layout(), map, values, options_.encode.threads)) base += part;
+    base -= segment.change;
     segments.push_back(std::move(segment));
   }
   return Store(place, codec, std::move(segments), base, {}).status();
@@ -130,12 +130,15 @@ Result<Payload> RankPublisher::Store(const PublicationPlace& place, CodecId code
 }
 
 std::vector<WitnessDigest> RankPublisher::Witness(std::span<const SegmentBytes> shared) const {
+  const Stage stage(options_.timers, "witness");
   std::vector<WitnessDigest> witnesses;
-  for (size_t i = 0; i < shared.size(); ++i) {
-    const SharedPart& part = plan_->shared[i];
-    const SegmentMap* map = &part.map;
-    witnesses.push_back({part.owner_index, PartsDigest(stream_->layout(), {&map, 1}),
-                         backend_->Digest(stream_->layout(), part.map, shared[i], options_.encode.threads)});
+  for (size_t s = 0; s < shared.size(); ++s) {
+    const SharedSegment& segment = plan_->shared[s];
+    const std::vector<StateDigest> after =
+        backend_->DigestParts(stream_->layout(), segment.map, shared[s], options_.encode.threads);
+    for (size_t i = 0; i < after.size(); ++i) {
+      witnesses.push_back({segment.owner_index[i], segment.part_sha256[i], after[i]});
+    }
   }
   return witnesses;
 }

@@ -184,37 +184,6 @@ TEST_F(RankPublisherTest, ALostPublicationLeavesTheBaselineWhereItWas) {
   EXPECT_EQ(again.target, trainer.digest());
 }
 
-TEST_F(RankPublisherTest, RanksThatHaveDriftedApartAreRefused) {
-  // Two ranks hold the same tensor.
-  TensorSpec tensor;
-  tensor.name = "embedding.weight";
-  tensor.dtype = Dtype::kBF16;
-  tensor.shape = {16};
-  const Layout layout = Layout::Make({tensor}).value();
-  const std::vector<std::vector<Part>> declared = {{WholeTensor(layout, 0)}, {WholeTensor(layout, 0)}};
-  const Buffer served(32, 7);
-  const std::vector<ConstBytes> tensors = {served};
-  StreamInfo info;
-  info.stream_id = "run";
-  info.base = OracleDigest(layout, tensors);
-  info.layout_digest = layout.digest();
-  Stream stream = Stream::Create(*store_, info, layout).value();
-  Buffer first = served;
-  first[3] = 8;
-  Buffer second = first;
-  second[3] = 9;
-  const std::vector<Buffer> weights = {first, second};
-  for (uint32_t rank = 0; rank < 2; ++rank) {
-    RankPublisher publisher =
-        RankPublisher::Make(stream, *backend_, PlanOwnership(layout, declared).value()[rank], tensors, {});
-    const std::vector<ConstBytes> held = {weights[rank]};
-    ASSERT_TRUE(publisher.Contribute({0, 1, "try"}, held).ok());
-  }
-  const auto decided = SealAndDecide(stream, {0, 1, "try"}, {});
-  EXPECT_EQ(decided.status().code(), Code::kRefused);
-  EXPECT_EQ(stream.Record(1).value(), std::nullopt);
-}
-
 TEST_F(RankPublisherTest, MissingRanksAreNamedAtTheDeadline) {
   TestTrainer trainer(random_, 3);
   Stream stream = Begin(trainer, "run");

@@ -12,7 +12,7 @@
 
 #include "payload/payload_writer.h"
 #include "store/edge.h"
-#include "store/receipt.h"
+#include "store/receipt_set.h"
 #include "store/stream_info.h"
 #include "store/tombstones.h"
 #include "store/version_record.h"
@@ -99,6 +99,9 @@ class Stream {
   Status JudgePlace(const PublicationPlace& place);
   Result<std::vector<Edge>> ListEdges(const std::vector<ObjectInfo>& objects, uint64_t lowest, uint64_t highest);
   Result<std::vector<Edge>> StepEdges(uint64_t lowest, uint64_t highest);
+  struct PayloadHead;
+  Result<PayloadHead> ReadHead(const PublicationPlace& place, const Receipt& receipt);
+  std::string NameOf(const PublicationPlace& place, const WitnessFault& fault, const std::vector<Receipt>& receipts);
   Status ProveReceipts(const PublicationPlace& place, const std::vector<Receipt>& receipts);
   Result<std::vector<Receipt>> ReadReceipts(const PublicationPlace& place);
   Status CheckCommit(const VersionRecord& record);

@@ -1,69 +1,16 @@
 // The publishing side of a stream: payloads, receipts, the sealed manifest, and the record that decides. The order of the puts
 // is the protocol; docs/design/publishing.md says why it is safe, and commit_model_test.cc checks it.
-#include <algorithm>
-#include <map>
 #include <set>
 
+#include "base/text.h"
 #include "payload/payload_reader.h"
 #include "store/checked_text.h"
 #include "store/head_hint.h"
+#include "store/receipt_set.h"
 #include "store/stream_state.h"
 #include "tensor/ownership.h"
 
 namespace xorbit {
-namespace {
-
-// Receipts that agree on what they belong to.
-Status CheckTogether(const std::vector<Receipt>& receipts) {
-  for (uint32_t i = 0; i < receipts.size(); ++i) {
-    const Receipt& receipt = receipts[i];
-    const std::string rank = "rank " + std::to_string(i);
-    if (receipt.owner_count != receipts.size()) {
-      return RefusedError(rank + " says that there are " + std::to_string(receipt.owner_count) + " ranks, rank 0 says " +
-                          std::to_string(receipts.size()));
-    }
-    if (receipt.codec != receipts[0].codec) return RefusedError(rank + " uses another codec than rank 0");
-  }
-  return {};
-}
-
-// All that ranks say about a part that several hold must be the same, and its owner must be among them.
-Status CheckWitnesses(const std::vector<Receipt>& receipts) {
-  std::map<std::pair<uint32_t, Sha256Digest>, StateDigest> owners_word;
-  for (uint32_t i = 0; i < receipts.size(); ++i) {
-    for (const WitnessDigest& witness : receipts[i].witnesses) {
-      if (witness.owner_index == i) owners_word[{i, witness.part_sha256}] = witness.after;
-    }
-  }
-  for (uint32_t i = 0; i < receipts.size(); ++i) {
-    for (const WitnessDigest& witness : receipts[i].witnesses) {
-      const auto word = owners_word.find({witness.owner_index, witness.part_sha256});
-      const std::string who =
-          "rank " + std::to_string(i) + " holds a copy of a part of rank " + std::to_string(witness.owner_index) + "'s";
-      if (word == owners_word.end()) return RefusedError(who + " of which its owner says nothing");
-      if (word->second != witness.after) return RefusedError(who + ", but its bytes differ: the ranks do not hold one model");
-    }
-  }
-  return {};
-}
-
-Manifest ManifestOf(const StreamInfo& info, const Layout& layout, const PublicationPlace& place,
-                    const std::vector<Receipt>& receipts) {
-  Manifest manifest;
-  manifest.layout_digest = layout.digest();
-  manifest.codec = receipts[0].codec;
-  manifest.total_bytes = layout.total_bytes();
-  manifest.stream =
-      StreamIdentity{info.stream_id, info.base_fingerprint, place.base_version, place.target_version, place.publication_id};
-  for (const Receipt& receipt : receipts) {
-    manifest.owners.push_back(receipt.owner);
-    manifest.change_count += receipt.owner.change_count;
-    manifest.has_digests = manifest.has_digests && receipt.has_digests;
-  }
-  return manifest;
-}
-
-}  // namespace
 
 Status Stream::PutPayload(const PublicationPlace& place, const Payload& payload) {
   XORBIT_RETURN_IF_ERROR(CheckPlace(place));
@@ -125,6 +72,44 @@ Result<std::vector<Receipt>> Stream::ReadReceipts(const PublicationPlace& place)
   return receipts;
 }
 
+struct Stream::PayloadHead {
+  Buffer bytes;
+  PayloadView view;  // of them
+};
+
+Result<Stream::PayloadHead> Stream::ReadHead(const PublicationPlace& place, const Receipt& receipt) {
+  const std::string key = PayloadKey(state_->info.stream_id, place, receipt.owner);
+  PayloadHead head;
+  head.bytes.resize(receipt.owner.head_byte_count);
+  XORBIT_RETURN_IF_ERROR(state_->store.ReadInto(key, 0, head.bytes));
+  if (Sha256Of(head.bytes) != receipt.owner.head_sha256) return CorruptError(key + ": its head does not match its SHA-256");
+  auto view = ParsePayloadHead(state_->layout, head.bytes, receipt.owner.byte_count);
+  if (!view.ok()) return view.status().WithContext(key);
+  if (view->header.owner_index != receipt.owner_index || view->header.owner_count != receipt.owner_count) {
+    return RefusedError(key + " is another rank's payload");
+  }
+  head.view = std::move(view).value();
+  return head;
+}
+
+// Receipts name parts by their digests alone; whose payload it is knows more.
+std::string Stream::NameOf(const PublicationPlace& place, const WitnessFault& fault, const std::vector<Receipt>& receipts) {
+  const std::string unknown = "a part of rank " + std::to_string(fault.owner_index) + "'s";
+  const Receipt& receipt = receipts[fault.owner_index];
+  if (!CheckPayloads(place, {receipt.owner}).ok()) return unknown;
+  const Result<PayloadHead> head = ReadHead(place, receipt);
+  if (!head.ok()) return unknown;
+  for (const PayloadSegment& segment : head->view.segments) {
+    for (const Part& part : segment.map.parts()) {
+      const auto map = SegmentMap::Make(state_->layout, segment.map.unit_bytes(), segment.map.group(), {part});
+      const SegmentMap* const maps[] = {&*map};
+      if (PartsDigest(state_->layout, maps) != fault.part_sha256) continue;
+      return "tensor " + Quoted(state_->layout.tensors()[part.tensor_index].name);
+    }
+  }
+  return unknown;
+}
+
 // Coverage is a property of the parts alone, which a run keeps from version to version: it is proven once, from the payloads'
 // heads.
 Status Stream::ProveReceipts(const PublicationPlace& place, const std::vector<Receipt>& receipts) {
@@ -140,25 +125,15 @@ Status Stream::ProveReceipts(const PublicationPlace& place, const std::vector<Re
     const std::lock_guard lock(state_->mutex);
     if (state_->proven_coverage.contains(parts_digest)) return {};
   }
-  std::vector<PayloadView> heads;
-  std::vector<Buffer> head_bytes;
+  std::vector<PayloadHead> heads;
   std::vector<const SegmentMap*> segments;
   for (const Receipt& receipt : receipts) {
-    const std::string key = PayloadKey(state_->info.stream_id, place, receipt.owner);
-    head_bytes.emplace_back(receipt.owner.head_byte_count);
-    XORBIT_RETURN_IF_ERROR(state_->store.ReadInto(key, 0, head_bytes.back()));
-    if (Sha256Of(head_bytes.back()) != receipt.owner.head_sha256)
-      return CorruptError(key + ": its head does not match its SHA-256");
-    auto head = ParsePayloadHead(state_->layout, head_bytes.back(), receipt.owner.byte_count);
-    if (!head.ok()) return head.status().WithContext(key);
-    if (head->header.owner_index != receipt.owner_index || head->header.owner_count != receipt.owner_count) {
-      return RefusedError(key + " is another rank's payload");
-    }
-    heads.push_back(std::move(head).value());
+    XORBIT_ASSIGN_OR_RETURN(PayloadHead head, ReadHead(place, receipt));
+    heads.push_back(std::move(head));
   }
   for (size_t i = 0; i < heads.size(); ++i) {
     std::vector<const SegmentMap*> own;
-    for (const PayloadSegment& segment : heads[i].segments) own.push_back(&segment.map);
+    for (const PayloadSegment& segment : heads[i].view.segments) own.push_back(&segment.map);
     if (PartsDigest(state_->layout, own) != receipts[i].parts_sha256) {
       return RefusedError("rank " + std::to_string(i) + "'s payload holds other parts than its receipt says");
     }
@@ -174,7 +149,7 @@ Result<Manifest> Stream::Seal(const PublicationPlace& place) {
   XORBIT_RETURN_IF_ERROR(CheckPlace(place));
   XORBIT_ASSIGN_OR_RETURN(const std::vector<Receipt> receipts, ReadReceipts(place));
   XORBIT_RETURN_IF_ERROR(CheckTogether(receipts));
-  XORBIT_RETURN_IF_ERROR(CheckWitnesses(receipts));
+  if (const auto fault = FindWitnessFault(receipts)) return Refusal(*fault, NameOf(place, *fault, receipts));
   XORBIT_ASSIGN_OR_RETURN(const VersionRecord base, CommittedRecord(place.base_version));
   XORBIT_ASSIGN_OR_RETURN(const std::optional<VersionRecord> target, Record(place.target_version));
   Manifest manifest = ManifestOf(state_->info, state_->layout, place, receipts);

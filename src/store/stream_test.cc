@@ -238,11 +238,16 @@ TEST_F(StreamTest, ComparesWhatSeveralRanksHold) {
   made.place.publication_id = "differs";
   for (Receipt& receipt : made.receipts) receipt.place = made.place;
   made.receipts[1].witnesses[0].after.lane0 = 7;
-  EXPECT_THAT(SealError(made).message(), HasSubstr("rank 1 holds a copy of a part of rank 0's, but its bytes differ"));
+  EXPECT_THAT(SealError(made).message(), HasSubstr("a part of rank 0's: rank 1 holds other values than rank 0"));
   made.place.publication_id = "alone";
   for (Receipt& receipt : made.receipts) receipt.place = made.place;
   made.receipts[0].witnesses.clear();
-  EXPECT_THAT(SealError(made).message(), HasSubstr("of which its owner says nothing"));
+  EXPECT_THAT(SealError(made).message(), HasSubstr("says that rank 0 publishes a copy, which that one does not know of"));
+  made.place.publication_id = "unseen";
+  for (Receipt& receipt : made.receipts) receipt.place = made.place;
+  made.receipts[0].witnesses = {{0, part, {5, 6}}};
+  made.receipts[1].witnesses.clear();
+  EXPECT_THAT(SealError(made).message(), HasSubstr("rank 0 says that others hold copies, but none bears witness"));
 }
 
 TEST_F(StreamTest, CommitsOnlyWhatIsThereWhole) {

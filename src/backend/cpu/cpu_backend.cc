@@ -44,8 +44,9 @@ class CpuBackend final : public Backend {
     return codec->Open(segment.map, segment.view);
   }
 
-  StateDigest Digest(const Layout& layout, const SegmentMap& map, const SegmentBytes& bytes, int threads) const override {
-    return DigestSegment(layout, map, bytes, threads);
+  std::vector<StateDigest> DigestParts(const Layout& layout, const SegmentMap& map, const SegmentBytes& bytes,
+                                       int threads) const override {
+    return DigestSegmentParts(layout, map, bytes, threads);
   }
 
   StateDigest Scan(const Layout& layout, TensorBytes bytes, ScanScope scope, int threads) const override {

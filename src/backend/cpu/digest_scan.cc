@@ -4,6 +4,7 @@
 #include <cassert>
 #include <cstring>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "base/checked_math.h"
@@ -43,15 +44,6 @@ StateDigest ScanPiece(const CpuKernels& kernels, const std::vector<ScanTensor>& 
     first_byte += count;
   }
   return sums.Finish();
-}
-
-// digest_of(first, end) over [0, count), added up piece by piece.
-template <typename PieceDigest>
-StateDigest SumOverPieces(int threads, uint64_t count, uint64_t piece_count, PieceDigest&& digest_of) {
-  return SumDigests(threads, DivideRoundUp(count, piece_count), [&](uint64_t piece) {
-    const uint64_t first = piece * piece_count;
-    return digest_of(first, std::min(first + piece_count, count));
-  });
 }
 
 }  // namespace
@@ -95,24 +87,37 @@ StateDigest ScanDigest(const Layout& layout, std::span<const ConstBytes> tensors
     total_bytes += tensor.byte_count;
   }
   const CpuKernels& kernels = KernelsOf(ActiveCpuLevel());
-  return SumOverPieces(threads, total_bytes, kScanPieceBytes, [&](uint64_t first_byte, uint64_t end_byte) {
-    return ScanPiece(kernels, scanned, first_byte, end_byte);
+  return SumDigests(threads, DivideRoundUp(total_bytes, kScanPieceBytes), [&](uint64_t piece) {
+    const uint64_t first_byte = piece * kScanPieceBytes;
+    return ScanPiece(kernels, scanned, first_byte, std::min(first_byte + kScanPieceBytes, total_bytes));
   });
 }
 
-StateDigest DigestSegment(const Layout& layout, const SegmentMap& map, const SegmentBytes& bytes, int threads) {
+std::vector<StateDigest> DigestSegmentParts(const Layout& layout, const SegmentMap& map, const SegmentBytes& bytes,
+                                            int threads) {
   const std::vector<uint64_t> tensor_keys = TensorKeysOf(layout);
   const CpuKernels& kernels = KernelsOf(ActiveCpuLevel());
-  const uint32_t unit_bytes = map.unit_bytes();
-  return SumOverPieces(threads, map.element_count(), kScanPieceBytes / unit_bytes, [&](uint64_t first, uint64_t end) {
-    DigestSums sums;
-    RunWalker walker(map, first, end - first);
+  const uint64_t unit_bytes = map.unit_bytes();
+  const uint64_t step = kScanPieceBytes / unit_bytes;
+  std::mutex mutex;
+  std::vector<StateDigest> digests(map.parts().size());  // guarded by mutex
+  const auto add_piece = [&](uint64_t piece) {
+    const uint64_t first = piece * step;
+    RunWalker walker(map, first, std::min(step, map.element_count() - first));
+    std::vector<std::pair<uint32_t, DigestSums>> sums;  // by part
     Run run;
     while (walker.Next(&run)) {
-      AddRange(kernels, tensor_keys[run.tensor_index], run.tensor_element * unit_bytes, bytes.Of(run), &sums);
+      if (sums.empty() || sums.back().first != run.part_index) sums.emplace_back(run.part_index, DigestSums());
+      AddRange(kernels, tensor_keys[run.tensor_index], run.tensor_element * unit_bytes, bytes.Of(run), &sums.back().second);
     }
-    return sums.Finish();
-  });
+    const std::lock_guard lock(mutex);
+    for (const auto& [part, sum] : sums) digests[part] += sum.Finish();
+    return Status();
+  };
+  const Status status = ParallelFor(threads, DivideRoundUp(map.element_count(), step), add_piece);
+  assert(status.ok());
+  static_cast<void>(status);
+  return digests;
 }
 
 }  // namespace xorbit

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <vector>
 
 #include "backend/backend.h"
 #include "backend/cpu/kernels.h"
@@ -24,7 +25,8 @@ void AddRange(const CpuKernels& kernels, uint64_t tensor_key, uint64_t offset_by
 // The digest of a layout's tensors; tensors[i] are the canonical bytes of layout.tensors()[i]. Does not depend on `threads`.
 StateDigest ScanDigest(const Layout& layout, std::span<const ConstBytes> tensors, ScanScope scope, int threads);
 
-// The digest of a segment's elements, wherever their bytes lie. Does not depend on `threads`.
-StateDigest DigestSegment(const Layout& layout, const SegmentMap& map, const SegmentBytes& bytes, int threads);
+// The digest of each of a segment's parts, wherever their bytes lie. Does not depend on `threads`.
+std::vector<StateDigest> DigestSegmentParts(const Layout& layout, const SegmentMap& map, const SegmentBytes& bytes,
+                                            int threads);
 
 }  // namespace xorbit

@@ -28,8 +28,9 @@ class CudaBackend final : public Backend {
   Result<std::unique_ptr<SegmentDecoder>> Open(const PayloadView& payload, const PayloadSegment& segment) const override {
     return host_->Open(payload, segment);
   }
-  StateDigest Digest(const Layout& layout, const SegmentMap& map, const SegmentBytes& bytes, int threads) const override {
-    return host_->Digest(layout, map, bytes, threads);
+  std::vector<StateDigest> DigestParts(const Layout& layout, const SegmentMap& map, const SegmentBytes& bytes,
+                                       int threads) const override {
+    return host_->DigestParts(layout, map, bytes, threads);
   }
   StateDigest Scan(const Layout& layout, TensorBytes bytes, ScanScope scope, int threads) const override {
     return host_->Scan(layout, bytes, scope, threads);

@@ -1,11 +1,13 @@
 #include "transport/folder_store.h"
 
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <limits>
 #include <mutex>
 #include <random>
 #include <set>
@@ -16,18 +18,29 @@ namespace xorbit {
 namespace {
 
 constexpr std::string_view kTemporaryFolder = ".tmp";
-constexpr int64_t kAbandonedNs = int64_t{24} * 3600 * 1'000'000'000;
+constexpr std::string_view kTemporaryPrefix = "xorbit-";  // by which we know our files in a folder that others may use too
+constexpr int64_t kNsPerSecond = 1'000'000'000;
+constexpr int64_t kAbandonedNs = int64_t{24} * 3600 * kNsPerSecond;
 constexpr size_t kCompareBytes = size_t{1} << 20;
 
+// Anybody may set a file's time to anything: what lies outside becomes the nearest, so that times can be subtracted.
 int64_t ModifiedNs(const struct stat& info) {
-  return static_cast<int64_t>(info.st_mtim.tv_sec) * 1'000'000'000 + info.st_mtim.tv_nsec;
+  constexpr int64_t kMaxSeconds = std::numeric_limits<int64_t>::max() / kNsPerSecond - 1;
+  return std::clamp<int64_t>(info.st_mtim.tv_sec, 0, kMaxSeconds) * kNsPerSecond + info.st_mtim.tv_nsec;
 }
 
 // Process ids come round again, and two machines may share the folder: hence the random number.
 std::string UniqueName() {
   static std::atomic<uint64_t> counter{0};
   static const uint32_t chance = std::random_device{}();
-  return std::to_string(::getpid()) + "-" + std::to_string(chance) + "-" + std::to_string(counter.fetch_add(1));
+  return std::string(kTemporaryPrefix) + std::to_string(::getpid()) + "-" + std::to_string(chance) + "-" +
+         std::to_string(counter.fetch_add(1));
+}
+
+// Only if that is certain: whatever else goes wrong (no permission, a stale handle, too many links) is no absence.
+bool IsMissing(const fs::path& path) {
+  std::error_code unknown;
+  return !fs::exists(path, unknown) && !unknown;
 }
 
 // Does the file hold exactly these pieces, end to end?
@@ -73,14 +86,6 @@ class FolderStore final : public ObjectStore {
  public:
   FolderStore(FileOps& ops, fs::path root) : ops_(ops), root_(std::move(root)), temporary_(root_ / kTemporaryFolder) {}
 
-  Status Start() {
-    if (Status made = ops_.MakeFolder(root_); !made.ok() && made.code() != Code::kExists) return made;
-    if (Status made = ops_.MakeFolder(temporary_); !made.ok() && made.code() != Code::kExists) return made;
-    XORBIT_RETURN_IF_ERROR(ops_.SyncFolder(root_.parent_path()));
-    RemoveAbandoned();
-    return {};
-  }
-
   Result<Buffer> Get(std::string_view key, uint64_t limit_bytes) override {
     XORBIT_ASSIGN_OR_RETURN(const fs::path path, PathOf(key));
     Result<Buffer> bytes = ReadWholeFile(path, limit_bytes);
@@ -109,6 +114,7 @@ class FolderStore final : public ObjectStore {
   // is judged by what is there: if the temporary file has a second name, it is ours that won.
   Status PutNew(std::string_view key, std::span<const ConstBytes> pieces) override {
     XORBIT_ASSIGN_OR_RETURN(const fs::path path, PathOf(key));
+    XORBIT_RETURN_IF_ERROR(PrepareToWrite());
     XORBIT_RETURN_IF_ERROR(MakeFoldersOf(path));
     TemporaryName temporary(ops_, temporary_ / UniqueName());
     XORBIT_ASSIGN_OR_RETURN(const UniqueFd fd, WriteTemporary(temporary.path(), pieces));
@@ -123,6 +129,7 @@ class FolderStore final : public ObjectStore {
 
   Status Replace(std::string_view key, ConstBytes bytes) override {
     XORBIT_ASSIGN_OR_RETURN(const fs::path path, PathOf(key));
+    XORBIT_RETURN_IF_ERROR(PrepareToWrite());
     XORBIT_RETURN_IF_ERROR(MakeFoldersOf(path));
     TemporaryName temporary(ops_, temporary_ / UniqueName());
     XORBIT_RETURN_IF_ERROR(WriteTemporary(temporary.path(), std::span<const ConstBytes>(&bytes, 1)).status());
@@ -140,7 +147,11 @@ class FolderStore final : public ObjectStore {
 
   Status Sync(std::string_view key) override {
     XORBIT_ASSIGN_OR_RETURN(const fs::path path, PathOf(key));
-    return ops_.SyncFolder(path.parent_path());
+    const fs::path folder = path.parent_path();
+    // Read-only media hold what they hold, and some of their file systems know no fsync.
+    struct statvfs system {};
+    if (::statvfs(folder.c_str(), &system) == 0 && (system.f_flag & ST_RDONLY) != 0) return {};
+    return ops_.SyncFolder(folder);
   }
 
   Result<std::vector<ObjectInfo>> List(std::string_view prefix) override {
@@ -154,6 +165,12 @@ class FolderStore final : public ObjectStore {
   }
 
   Result<int64_t> NowNs() override {
+    XORBIT_RETURN_IF_ERROR(PrepareToWrite());
+    return ReadClock();
+  }
+
+ private:
+  Result<int64_t> ReadClock() {
     TemporaryName temporary(ops_, temporary_ / UniqueName());
     XORBIT_ASSIGN_OR_RETURN(const UniqueFd fd, ops_.Create(temporary.path(), /*exclusive=*/true));
     XORBIT_RETURN_IF_ERROR(ops_.Pwrite(fd, AsBytes("now"), 0));
@@ -162,7 +179,26 @@ class FolderStore final : public ObjectStore {
     return ModifiedNs(info);
   }
 
- private:
+  // What the first write needs. Reading touches nothing, for a store may be read-only, and any folder may be named by mistake.
+  Status PrepareToWrite() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (is_prepared_) return {};
+    }
+    if (Status made = ops_.MakeFolder(root_); !made.ok() && made.code() != Code::kExists) return made;
+    if (Status made = ops_.MakeFolder(temporary_); !made.ok() && made.code() != Code::kExists) return made;
+    struct stat info {};
+    if (::lstat(temporary_.c_str(), &info) != 0) return ErrnoError("cannot look at '" + temporary_.string() + "'", errno);
+    if (!S_ISDIR(info.st_mode)) {
+      return RefusedError("'" + temporary_.string() + "' must be a folder, for the store's temporary files");
+    }
+    XORBIT_RETURN_IF_ERROR(ops_.SyncFolder(root_.parent_path()));
+    RemoveAbandoned();
+    const std::lock_guard lock(mutex_);
+    is_prepared_ = true;
+    return {};
+  }
+
   Result<fs::path> PathOf(std::string_view key) const {
     XORBIT_RETURN_IF_ERROR(CheckObjectKey(key));
     return root_ / key;
@@ -170,8 +206,7 @@ class FolderStore final : public ObjectStore {
 
   // A file where the key has a folder means that the object is not there either.
   Status Explain(const Status& error, std::string_view key) const {
-    std::error_code unknown;
-    const bool missing = error.code() == Code::kNotFound || (error.code() == Code::kIo && !fs::exists(root_ / key, unknown));
+    const bool missing = error.code() == Code::kNotFound || (error.code() == Code::kIo && IsMissing(root_ / key));
     if (missing) return NotFoundError("'" + (root_ / key).string() + "' is not there");
     return error;
   }
@@ -189,8 +224,7 @@ class FolderStore final : public ObjectStore {
 
   // The name was taken, or nobody knows. Whoever linked it fsynced the file before, but perhaps not yet the folder.
   Status JudgeExisting(std::string_view key, const fs::path& path, std::span<const ConstBytes> pieces, const Status& linked) {
-    std::error_code unknown;
-    if (linked.code() != Code::kExists && !fs::exists(path, unknown)) return linked;
+    if (linked.code() != Code::kExists && IsMissing(path)) return linked;
     XORBIT_ASSIGN_OR_RETURN(const bool same, HoldsPieces(path, pieces));
     XORBIT_RETURN_IF_ERROR(ops_.SyncFolder(path.parent_path()));
     if (same) return {};
@@ -216,7 +250,8 @@ class FolderStore final : public ObjectStore {
     return {};
   }
 
-  // Appends the objects below `folder` (a key, or empty) whose keys begin with `prefix`.
+  // Appends the objects below `folder` (a key, or empty) whose keys begin with `prefix`. Links to folders are not followed:
+  // they may go round in circles, or out of the store to files that a collector must not take for objects.
   Status ListFolder(const std::string& folder, std::string_view prefix, std::vector<ObjectInfo>* found) {
     std::error_code error;
     fs::directory_iterator entries(root_ / folder, error);
@@ -227,10 +262,11 @@ class FolderStore final : public ObjectStore {
       const size_t common = std::min(key.size(), prefix.size());
       if (std::string_view(key).substr(0, common) != prefix.substr(0, common) || !CheckObjectKey(key).ok()) continue;
       std::error_code vanished;
-      if (entries->is_directory(vanished)) {
+      if (fs::is_directory(entries->symlink_status(vanished))) {
         XORBIT_RETURN_IF_ERROR(ListFolder(key, prefix, found));
       } else if (key.size() >= prefix.size()) {
         Result<ObjectInfo> info = Stat(key);
+        if (info.status().code() == Code::kIo) return info.status();
         if (info.ok()) found->push_back(std::move(info).value());  // else it vanished, or is no object
       }
     }
@@ -239,12 +275,16 @@ class FolderStore final : public ObjectStore {
   }
 
   void RemoveAbandoned() {
-    const Result<int64_t> now = NowNs();
-    std::error_code ignored;
-    for (const fs::directory_entry& entry : fs::directory_iterator(temporary_, ignored)) {
+    const Result<int64_t> now = ReadClock();
+    if (!now.ok()) return;
+    std::error_code error;
+    fs::directory_iterator entries(temporary_, error);
+    for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
+      const fs::path& path = entries->path();
       struct stat info {};
-      if (!now.ok() || ::stat(entry.path().c_str(), &info) != 0) continue;
-      if (*now - ModifiedNs(info) > kAbandonedNs) (void)ops_.Unlink(entry.path());
+      if (!path.filename().string().starts_with(kTemporaryPrefix)) continue;
+      if (::lstat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
+      if (*now - ModifiedNs(info) > kAbandonedNs) (void)ops_.Unlink(path);
     }
   }
 
@@ -252,6 +292,7 @@ class FolderStore final : public ObjectStore {
   const fs::path root_;
   const fs::path temporary_;
   std::mutex mutex_;
+  bool is_prepared_ = false;               // guarded by mutex_: PrepareToWrite has succeeded
   std::set<std::string> durable_folders_;  // guarded by mutex_: their names are on disk
 };
 
@@ -260,9 +301,7 @@ class FolderStore final : public ObjectStore {
 Result<std::unique_ptr<ObjectStore>> OpenFolderStore(FileOps& ops, const fs::path& root) {
   fs::path place = root.has_filename() ? root : root.parent_path();  // "x/" is "x"
   if (place.empty()) return UsageError("the name of the store's folder is empty");
-  auto store = std::make_unique<FolderStore>(ops, std::move(place));
-  XORBIT_RETURN_IF_ERROR(store->Start());
-  return std::unique_ptr<ObjectStore>(std::move(store));
+  return std::unique_ptr<ObjectStore>(std::make_unique<FolderStore>(ops, std::move(place)));
 }
 
 }  // namespace xorbit

@@ -2,9 +2,12 @@
 // lost.
 #include "transport/folder_store.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
+#include <chrono>
 #include <random>
 
 #include "base/temporary_folder.h"
@@ -110,6 +113,85 @@ TEST_F(FolderStoreTest, ListsByPrefixInOrder) {
   EXPECT_THAT(keys_of("s/v1/"), ElementsAre("s/v1/a"));
   EXPECT_THAT(keys_of("s/v1/a"), ElementsAre("s/v1/a"));
   EXPECT_THAT(keys_of("u/"), ElementsAre());
+}
+
+TEST_F(FolderStoreTest, TouchesNothingBeforeTheFirstWrite) {
+  auto store = Open();
+  EXPECT_EQ(store->Get("s/a", 4).status().code(), Code::kNotFound);
+  EXPECT_EQ(store->Stat("s/a").status().code(), Code::kNotFound);
+  EXPECT_EQ(store->List("")->size(), 0U);
+  EXPECT_FALSE(fs::exists(folder_ / "store"));
+  EXPECT_TRUE(store->PutNew("s/a", AsBytes("a")).ok());
+  EXPECT_EQ(TextOf(*store, "s/a"), "a");
+}
+
+void MakeFile(const fs::path& path, std::chrono::file_clock::duration age = {}) {
+  ASSERT_TRUE(WriteWholeFile(PosixFileOps(), path, AsBytes("x")).ok());
+  fs::last_write_time(path, std::chrono::file_clock::now() - age);
+}
+
+TEST_F(FolderStoreTest, RemovesOldTemporaryFilesOfItsOwnAlone) {
+  const fs::path temporary = folder_ / "store" / ".tmp";
+  fs::create_directories(temporary);
+  constexpr std::chrono::hours kOld(25);
+  MakeFile(temporary / "theirs", kOld);
+  MakeFile(temporary / "xorbit-1-2-3", kOld);
+  MakeFile(temporary / "xorbit-1-2-4");
+  MakeFile(folder_ / "elsewhere", kOld);
+  fs::create_symlink(folder_ / "elsewhere", temporary / "xorbit-1-2-5");
+  ASSERT_TRUE(Open()->PutNew("a", AsBytes("a")).ok());
+  EXPECT_TRUE(fs::exists(temporary / "theirs"));
+  EXPECT_FALSE(fs::exists(temporary / "xorbit-1-2-3"));
+  EXPECT_TRUE(fs::exists(temporary / "xorbit-1-2-4"));
+  EXPECT_TRUE(fs::exists(temporary / "xorbit-1-2-5"));
+  EXPECT_TRUE(fs::exists(folder_ / "elsewhere"));
+}
+
+TEST_F(FolderStoreTest, WritesNothingThroughALinkInPlaceOfItsTemporaryFolder) {
+  fs::create_directories(folder_ / "store");
+  fs::create_directories(folder_ / "elsewhere");
+  MakeFile(folder_ / "elsewhere" / "xorbit-1-2-3", std::chrono::hours(25));
+  fs::create_directory_symlink(folder_ / "elsewhere", folder_ / "store" / ".tmp");
+  EXPECT_EQ(Open()->PutNew("a", AsBytes("a")).code(), Code::kRefused);
+  EXPECT_TRUE(fs::exists(folder_ / "elsewhere" / "xorbit-1-2-3"));
+}
+
+// Two links to the folder that they are in make 2^40 paths before the system stops counting.
+TEST_F(FolderStoreTest, ListsNothingBehindLinkedFolders) {
+  auto store = Open();
+  ASSERT_TRUE(store->PutNew("s/v1/a", AsBytes("a")).ok());
+  MakeFile(folder_ / "outside");
+  for (const char* name : {"b", "c"}) fs::create_directory_symlink(".", folder_ / "store" / "s" / name);
+  fs::create_directory_symlink(folder_.path(), folder_ / "store" / "s" / "v1" / "d");
+  const auto objects = store->List("");
+  ASSERT_TRUE(objects.ok());
+  ASSERT_EQ(objects->size(), 1U);
+  EXPECT_EQ(objects->front().key, "s/v1/a");
+}
+
+// A version whose record cannot be looked at is not an undecided one.
+TEST_F(FolderStoreTest, WhatCannotBeLookedAtIsNotMissing) {
+  auto store = Open();
+  ASSERT_TRUE(store->PutNew("s/a", AsBytes("a")).ok());
+  fs::create_symlink("loop", folder_ / "store" / "s" / "loop");
+  Buffer byte(1);
+  EXPECT_EQ(store->Get("s/loop", 4).status().code(), Code::kIo);
+  EXPECT_EQ(store->Stat("s/loop").status().code(), Code::kIo);
+  EXPECT_EQ(store->ReadInto("s/loop", 0, byte).code(), Code::kIo);
+  EXPECT_EQ(store->List("s/").status().code(), Code::kIo);
+}
+
+TEST_F(FolderStoreTest, TakesTimesOutsideItsClockForTheNearest) {
+  auto store = Open();
+  ASSERT_TRUE(store->PutNew("a", AsBytes("a")).ok());
+  const int64_t now = *store->NowNs();
+  const auto modified_at = [&](int64_t seconds) {
+    const timespec times[] = {{seconds, 0}, {seconds, 0}};
+    EXPECT_EQ(::utimensat(AT_FDCWD, (folder_ / "store" / "a").c_str(), times, 0), 0);
+    return store->Stat("a")->modified_ns;
+  };
+  EXPECT_GT(modified_at(int64_t{10'500'000'000}), now);  // in the year 2302: 2^63 ns end in 2262
+  EXPECT_EQ(modified_at(-10), 0);
 }
 
 TEST_F(FolderStoreTest, HasOneClock) {

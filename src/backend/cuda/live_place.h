@@ -1,8 +1,7 @@
 // From a segment's element to where it lies: in live memory, and in its tensor, whose bytes the state digest counts.
 //
-// A tile's elements ascend and mostly stay in one run that is contiguous on all sides, so a warp keeps the run it was in
-// (run_visitor.h) and finds most elements by one comparison. A new run takes a search over parts, one over the pieces of a
-// tensor's track, and a division a digit: tensor/live_cursor.h says the same for the host.
+// The general way: a search over parts, one over the pieces of a tensor's track, and a division a digit; tensor/live_cursor.h
+// says the same for the host. The host plans boxes by it (box_plan.h); on the device, only tiles without boxes go this way.
 #pragma once
 
 #include "backend/cuda/update_on_device.h"
@@ -168,33 +167,30 @@ inline constexpr uint32_t kWordFactorCount = 2 * kDigestWordsPerBlock;
 // g[L][k] at 16 L + k: computed into fast memory once a block, because a table of constants would be read one lane at a time.
 XORBIT_DEVICE uint64_t WordFactorAt(uint32_t index) { return SplitMix64(0x786f72626974 + index) | 1; }
 
-// What an element counts in both lanes of the state digest, for any of its values. None at first: whatever is weighed is zero.
+// What an element counts in both lanes of the state digest, for any of its values.
 template <typename Unit>
 class ElementWeight {
  public:
-  ElementWeight() = default;
-  // `at`: byte of its tensor. word_factors: see WordFactorAt.
-  XORBIT_DEVICE ElementWeight(uint64_t tensor_key, uint64_t at, const uint64_t* word_factors) {
-    const BlockFactors factors = BlockFactorsOf(tensor_key, at / kDigestBlockBytes);
-    const uint64_t* of_word = word_factors + at / 4 % kDigestWordsPerBlock;
-    const auto shift = static_cast<uint32_t>(at % 4 * 8);  // 0 for units of a word and more
-    for (uint32_t k = 0; k < kWords; ++k) {
-      lane0_[k] = factors.lane0 * of_word[k] << shift;
-      lane1_[k] = factors.lane1 * of_word[k + kDigestWordsPerBlock] << shift;
-    }
-  }
-  XORBIT_DEVICE uint64_t Lane0(Unit bits) const { return Weigh(bits, lane0_); }
-  XORBIT_DEVICE uint64_t Lane1(Unit bits) const { return Weigh(bits, lane1_); }
+  // `at`: byte of its tensor, a multiple of the unit. word_factors: see WordFactorAt.
+  XORBIT_DEVICE ElementWeight(uint64_t tensor_key, uint64_t at, const uint64_t* word_factors)
+      : block_(BlockFactorsOf(tensor_key, at / kDigestBlockBytes)),
+        factors_(word_factors + at / 4 % kDigestWordsPerBlock),
+        shift_(static_cast<uint32_t>(at % 4 * 8)) {}
+  XORBIT_DEVICE uint64_t Lane0(Unit bits) const { return Weigh(bits, block_.lane0, factors_); }
+  XORBIT_DEVICE uint64_t Lane1(Unit bits) const { return Weigh(bits, block_.lane1, factors_ + kDigestWordsPerBlock); }
 
  private:
-  static constexpr uint32_t kWords = sizeof(Unit) == 8 ? 2 : 1;
-  XORBIT_DEVICE static uint64_t Weigh(Unit bits, const uint64_t* factors) {
-    if constexpr (kWords == 1) return factors[0] * uint64_t{bits};
-    return factors[0] * (bits & 0xffffffff) + factors[kWords - 1] * (uint64_t{bits} >> 32);
+  XORBIT_DEVICE uint64_t Weigh(Unit bits, uint64_t of_block, const uint64_t* factors) const {
+    if constexpr (sizeof(Unit) == 8) {
+      return of_block * factors[0] * (bits & 0xffffffff) + of_block * factors[1] * (bits >> 32);
+    } else {
+      return of_block * factors[0] * (uint32_t{bits} << shift_);
+    }
   }
 
-  uint64_t lane0_[kWords] = {};
-  uint64_t lane1_[kWords] = {};
+  BlockFactors block_;
+  const uint64_t* factors_;  // of its first word
+  uint32_t shift_;           // in that word; 0 for units of a word and more
 };
 
 }  // namespace xorbit::cuda

@@ -64,6 +64,7 @@ Places Place(const UpdatePlan& plan, const StageOptions& options, uint8_t* memor
     const EncodedSegmentView& view = segment.segment->view;
     device.tables = arena.Take<SymbolTable>(segment.tables.size());
     device.parts = arena.Take<LivePart>(segment.parts.size());
+    device.boxes = arena.Take<LiveBox>(segment.boxes.size());
     device.records = arena.Take<TileRecord>(view.record_count);
     uint8_t* body = options.body_on_device ? arena.Take<uint8_t>(view.body.size()) : nullptr;
     device.body = options.body_on_device ? body : view.body.data();
@@ -87,6 +88,8 @@ Status CopySegment(const SegmentPlan& segment, const SegmentOnDevice& device, ui
                                 "frequency tables", stream));
   XORBIT_RETURN_IF_ERROR(
       CopyIn(target(device.parts), segment.parts.data(), segment.parts.size() * sizeof(LivePart), "the parts", stream));
+  XORBIT_RETURN_IF_ERROR(
+      CopyIn(target(device.boxes), segment.boxes.data(), segment.boxes.size() * sizeof(LiveBox), "the boxes", stream));
   XORBIT_RETURN_IF_ERROR(CopyIn(target(device.records), view.records.data(), view.records.size(), "the tile index", stream));
   XORBIT_RETURN_IF_ERROR(CopyIn(starts_dev + device.first_tile, segment.starts.data(),
                                 segment.starts.size() * sizeof(TileStart), "tile starts", stream));

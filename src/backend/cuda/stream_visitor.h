@@ -7,7 +7,7 @@
 // state digest's weights, so the sum is the one that pre-flight found.
 #pragma once
 
-#include "backend/cuda/tile_visitors.h"
+#include "backend/cuda/spread_visitors.h"
 
 namespace xorbit::cuda {
 
@@ -28,16 +28,14 @@ XORBIT_DEVICE bool FindStreamRange(const TileContext& tile, StreamRange* range) 
   const uint64_t element_count = uint64_t{tile.record.span} + 1;
   const uint64_t dense_bytes = (uint64_t{tile.record.count_minus_1} + 1) * tile.update->stream_bytes_per_change;
   if (element_count * sizeof(Unit) > dense_bytes) return false;
-  if (tile.segment->is_plain == 0) return false;
-  const CopyRun run = FindRun(tile.update, tile.segment, tile.record.first, 0, {tile.start.part_index, 0});
-  if (run.live_address == 0 || run.ragged) return false;
-  const uint64_t first = tile.record.first - run.first;
-  if (first + element_count > run.count) return false;
-  range->address = run.live_address + first * sizeof(Unit);
-  range->tensor_byte = run.tensor_byte + first * sizeof(Unit);
-  range->tensor_key = run.tensor_key;
-  // Elements lie in words, and vectors in digest blocks.
-  return range->address % sizeof(Unit) == 0 && (range->address - range->tensor_byte) % kVectorBytes == 0;
+  const LiveBox& box = tile.segment->boxes[tile.start.box_index];
+  if (box.address == 0 || box.period != 0 || tile.record.first + element_count > box.end) return false;
+  const uint64_t first_byte = (tile.record.first - box.first) * sizeof(Unit);
+  range->address = box.address + first_byte;
+  range->tensor_byte = box.tensor_byte + first_byte;
+  range->tensor_key = box.tensor_key;
+  // Vectors lie in digest blocks.
+  return (range->address - range->tensor_byte) % kVectorBytes == 0;
 }
 
 // All bits of every element that has a bit in `mask`; of 8-byte elements the caller passes both words, joined.
@@ -71,7 +69,7 @@ class StreamVisitor {
     begin_ = range.address / kVectorBytes * kVectorBytes;
   }
 
-  XORBIT_DEVICE void Visit(bool active, uint32_t /*change_index*/, uint32_t offset, Unit bits) {
+  XORBIT_DEVICE void Visit(bool active, uint32_t /*change_index*/, uint32_t offset, uint32_t /*last*/, Unit bits) {
     const uint64_t address = range_.address + uint64_t{offset} * sizeof(Unit);
     bool waiting = active;
     for (;;) {
@@ -89,9 +87,9 @@ class StreamVisitor {
   }
 
   // Once after the last change. All lanes together.
-  XORBIT_DEVICE uint64_t Finish() {
+  XORBIT_DEVICE ApplyFindings Finish() {
     Flush();
-    return WarpSum(found_);
+    return {WarpSum(found_), false};
   }
 
  private:

@@ -6,8 +6,12 @@
 // the same bytes as codec/sparse_decoder.cc; changes of a tile that will be refused may reach the visitor first, never ones
 // outside the tile's span.
 //
-// A visitor has Visit(bool active, uint32_t change_index, uint32_t offset, Unit xor_bits), called by all lanes together; active
-// lanes hold a change that lies `offset` elements after the tile's first.
+// A visitor has Visit(bool active, uint32_t change_index, uint32_t offset, uint32_t last, Unit xor_bits), called by all lanes
+// together. Active lanes hold a change that lies `offset` elements after the tile's first; `last`, the same in all lanes, is
+// the greatest offset of them.
+//
+// Loads are not put under conditions: an index is held inside the tile instead, and what it reads is not used or counts for
+// nothing, since a stream that is read beyond its end is refused when it is closed.
 #pragma once
 
 #include "backend/cuda/update_on_device.h"
@@ -31,28 +35,27 @@ struct LaneStreams {
   uint32_t bits_used = 0;
   const uint8_t* region = nullptr;  // words from the front, raw gap bits from the back
   uint32_t region_bytes = 0;
+  // Of the region, or, if it is empty, of what stands before it.
+  const uint16_t* words = nullptr;
+  const uint32_t* last_of_bits = nullptr;
+  uint32_t max_word = 0;
+  uint32_t max_of_bits = 0;
 };
 
-XORBIT_DEVICE bool AnyLane(bool vote) { return Ballot(vote) != 0; }
+XORBIT_DEVICE uint32_t Least(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
-// One row: a symbol for each active lane, then refills, lanes ascending.
+// One row: a symbol for each active lane, then refills, lanes ascending. What other lanes get is some symbol.
 XORBIT_DEVICE uint32_t DecodeRow(const SymbolTable& table, bool active, LaneStreams* streams) {
-  uint32_t symbol = 0;
-  uint32_t state = streams->state;
-  if (active) {
-    const uint32_t slot = state % kFrequencySum;
-    symbol = table.symbols[slot];
-    const uint32_t interval = table.intervals[symbol];
-    state = (interval & 0xffff) * (state >> kFrequencyBits) + slot - (interval >> 16);
-  }
+  const uint32_t slot = streams->state % kFrequencySum;
+  const uint32_t symbol = table.symbols[slot];
+  const uint32_t interval = table.intervals[symbol];
+  const uint32_t state = (interval & 0xffff) * (streams->state >> kFrequencyBits) + slot - (interval >> 16);
   const bool refill = active && state < kStateFloor;
   const uint32_t refills = Ballot(refill);
-  if (refill) {
-    const uint32_t word_index = streams->words_used + CountBits(refills & LanesBelow());
-    const bool inside = word_index < streams->region_bytes / 2;
-    state = state << 16 | (inside ? reinterpret_cast<const uint16_t*>(streams->region)[word_index] : 0);
-  }
-  streams->state = state;
+  const uint32_t word_index = streams->words_used + CountBits(refills & LanesBelow());
+  const uint32_t word = streams->words[Least(word_index, streams->max_word)];
+  const uint32_t next = refill ? state << 16 | word : state;
+  streams->state = active ? next : streams->state;
   streams->words_used += CountBits(refills);
   return symbol;
 }
@@ -62,12 +65,9 @@ XORBIT_DEVICE uint32_t TakeBits(uint32_t bit_count, LaneStreams* streams) {
   const uint32_t inclusive = InclusiveSum(bit_count);
   const uint32_t at = streams->bits_used + inclusive - bit_count;
   streams->bits_used += ShuffleFrom(inclusive, kWarpLanes - 1);
-  if (bit_count == 0) return 0;
-  const uint32_t word_count = streams->region_bytes / 4;
   const uint32_t word_index = at / 32;
-  const auto* end = reinterpret_cast<const uint32_t*>(streams->region + streams->region_bytes);
-  const uint32_t low = word_index < word_count ? *(end - 1 - word_index) : 0;
-  const uint32_t high = word_index + 1 < word_count ? *(end - 2 - word_index) : 0;
+  const uint32_t low = *(streams->last_of_bits - Least(word_index, streams->max_of_bits));
+  const uint32_t high = *(streams->last_of_bits - Least(word_index + 1, streams->max_of_bits));
   return FunnelShift(low, high, at % 32) & ((uint32_t{1} << bit_count) - 1);
 }
 
@@ -106,6 +106,12 @@ XORBIT_DEVICE TileError OpenStreams(const TileView& tile, const std::array<int8_
   *raw = tile.bytes + 4 * lane_count;
   streams->region = tile.bytes + fixed_bytes;
   streams->region_bytes = static_cast<uint32_t>(tile.byte_count) - fixed_bytes;
+  // A lane's state stands before an empty region.
+  const uint32_t room = streams->region_bytes > 0 ? streams->region_bytes : 4;
+  streams->words = reinterpret_cast<const uint16_t*>(tile.bytes + tile.byte_count - room);
+  streams->last_of_bits = reinterpret_cast<const uint32_t*>(tile.bytes + tile.byte_count - 4);
+  streams->max_word = room / 2 - 1;
+  streams->max_of_bits = room / 4 - 1;
   const uint32_t lane = Lane();
   if (lane < lane_count) streams->state = reinterpret_cast<const uint32_t*>(tile.bytes)[lane];
   if (AnyLane(streams->state < kStateFloor)) return TileError::kLaneStart;
@@ -127,171 +133,52 @@ XORBIT_DEVICE TileError CloseStreams(const LaneStreams& streams) {
   return TileError::kNone;
 }
 
+// What decoding a sparse tile carries from group to group.
+struct SparseProgress {
+  LaneStreams streams;
+  const uint8_t* raw = nullptr;
+  uint32_t offset = 0;  // of the last change of the group before
+  bool leaves_span = false;
+  bool no_change = false;
+};
+
+// The 32 changes from `group` on; kInside: neither the first of them nor the last.
+template <bool kInside, typename Unit, typename Visitor>
+XORBIT_DEVICE void DecodeGroup(const TileView& tile, const std::array<int8_t, kMaxPlanes>& planes, uint32_t count,
+                               uint32_t group, SparseProgress* progress, Visitor* visitor) {
+  const uint32_t span = tile.record.span;
+  const uint32_t index = group + Lane();
+  const bool active = kInside || index < count;
+  const bool has_gap = kInside || (active && index > 0);
+  const uint32_t symbol = DecodeRow(tile.tables[tile.segment->gap_table], has_gap, &progress->streams);
+  const uint32_t gap = GapBaseOf(symbol) + TakeBits(has_gap ? GapBitCountOf(symbol) : 0, &progress->streams);
+  // Sums are taken modulo 2^32. A step below 2^32 that takes one past it leaves less than itself, so the lane where that
+  // happens first shows it.
+  const uint32_t step = has_gap ? gap + 1 : 0;
+  const uint32_t mine = progress->offset + InclusiveSum(step);
+  progress->leaves_span |= has_gap && (gap >= span || mine < step || mine > span);
+  progress->offset = ShuffleFrom(mine, kLanes - 1);
+  const Unit value = DecodeValue<Unit>(tile, planes, progress->raw, count, index, active, &progress->streams);
+  progress->no_change |= active && value == 0;
+  visitor->Visit(active && mine <= span, index, mine, progress->offset, value);
+}
+
 template <typename Unit, typename Visitor>
 XORBIT_DEVICE TileError DecodeSparseTile(const TileView& tile, Visitor* visitor) {
   const uint32_t count = uint32_t{tile.record.count_minus_1} + 1;
-  const uint32_t span = tile.record.span;
   const auto planes = tile.segment->planes;
-  const SymbolTable& gaps = tile.tables[tile.segment->gap_table];
-  const uint8_t* raw = nullptr;
-  LaneStreams streams;
-  const TileError opened = OpenStreams(tile, planes, sizeof(Unit), count, &raw, &streams);
+  SparseProgress progress;
+  const TileError opened = OpenStreams(tile, planes, sizeof(Unit), count, &progress.raw, &progress.streams);
   if (opened != TileError::kNone) return opened;
-  bool leaves_span = false;
-  bool no_change = false;
-  uint32_t offset = 0;  // of the last change of the group before
-  for (uint32_t group = 0; group < count; group += kLanes) {
-    const uint32_t index = group + Lane();
-    const bool active = index < count;
-    const bool has_gap = active && index > 0;
-    const uint32_t symbol = DecodeRow(gaps, has_gap, &streams);
-    const uint32_t gap = GapBaseOf(symbol) + TakeBits(has_gap ? GapBitCountOf(symbol) : 0, &streams);
-    // Sums are taken modulo 2^32. A step below 2^32 that takes one past it leaves less than itself, so the lane where that
-    // happens first shows it.
-    const uint32_t step = has_gap ? gap + 1 : 0;
-    const uint32_t mine = offset + InclusiveSum(step);
-    leaves_span |= has_gap && (gap >= span || mine < step || mine > span);
-    offset = ShuffleFrom(mine, kLanes - 1);
-    const Unit value = DecodeValue<Unit>(tile, planes, raw, count, index, active, &streams);
-    no_change |= active && value == 0;
-    visitor->Visit(active && mine <= span, index, mine, value);
-  }
-  if (AnyLane(leaves_span)) return TileError::kStreams;
-  const TileError closed = CloseStreams(streams);
+  DecodeGroup<false, Unit>(tile, planes, count, 0, &progress, visitor);
+  uint32_t group = kLanes;
+  for (; group + kLanes <= count; group += kLanes) DecodeGroup<true, Unit>(tile, planes, count, group, &progress, visitor);
+  if (group < count) DecodeGroup<false, Unit>(tile, planes, count, group, &progress, visitor);
+  if (AnyLane(progress.leaves_span)) return TileError::kStreams;
+  const TileError closed = CloseStreams(progress.streams);
   if (closed != TileError::kNone) return closed;
-  if (offset != span) return TileError::kLastElement;
-  return AnyLane(no_change) ? TileError::kNoChange : TileError::kNone;
-}
-
-// Elements of a dense or raw tile, 32 a step: keeps count of those that change and hands them on.
-template <typename Unit, typename Visitor>
-struct ElementKeeper {
-  Visitor* visitor;
-  uint32_t kept = 0;
-  bool ends_change = true;
-
-  XORBIT_DEVICE void Take(const TileView& tile, bool active, uint32_t element, Unit value) {
-    const bool changes = active && value != 0;
-    if (active && (element == 0 || element == tile.record.span) && value == 0) ends_change = false;
-    const uint32_t changing = Ballot(changes);
-    const uint32_t index = kept + CountBits(changing & LanesBelow());
-    kept += CountBits(changing);
-    // An index beyond the record's count would leave the undo log.
-    visitor->Visit(changes && index <= tile.record.count_minus_1, index, element, value);
-  }
-  XORBIT_DEVICE TileError Finish(const TileView& tile) const {
-    const bool right = !AnyLane(!ends_change) && kept == uint32_t{tile.record.count_minus_1} + 1;
-    return right ? TileError::kNone : TileError::kCount;
-  }
-};
-
-template <typename Unit, typename Visitor>
-XORBIT_DEVICE TileError DecodeDenseTile(const TileView& tile, Visitor* visitor) {
-  const uint32_t count = tile.record.span + 1;  // at most 64 Ki
-  const auto planes = tile.segment->dense_planes;
-  const uint8_t* raw = nullptr;
-  LaneStreams streams;
-  const TileError opened = OpenStreams(tile, planes, sizeof(Unit), count, &raw, &streams);
-  if (opened != TileError::kNone) return opened;
-  ElementKeeper<Unit, Visitor> keeper{visitor};
-  for (uint32_t group = 0; group < count; group += kLanes) {
-    const uint32_t index = group + Lane();
-    const bool active = index < count;
-    keeper.Take(tile, active, index, DecodeValue<Unit>(tile, planes, raw, count, index, active, &streams));
-  }
-  const TileError closed = CloseStreams(streams);
-  return closed != TileError::kNone ? closed : keeper.Finish(tile);
-}
-
-// Little-endian, at any alignment.
-template <typename Unit>
-XORBIT_DEVICE Unit LoadUnit(const uint8_t* from) {
-  Unit value = 0;
-  for (uint32_t i = 0; i < sizeof(Unit); ++i) {
-    value = static_cast<Unit>(value | static_cast<Unit>(static_cast<Unit>(from[i]) << (8 * i)));
-  }
-  return value;
-}
-
-XORBIT_DEVICE bool IsPaddedTo(const TileView& tile, uint64_t used_bytes) {
-  if (tile.byte_count != PaddedTileBytes(used_bytes)) return false;
-  const uint64_t at = used_bytes + Lane();
-  return !AnyLane(at < tile.byte_count && tile.bytes[at] != 0);
-}
-
-template <typename Unit, typename Visitor>
-XORBIT_DEVICE TileError DecodeRawTile(const TileView& tile, Visitor* visitor) {
-  const uint64_t count = uint64_t{tile.record.span} + 1;
-  if (!IsPaddedTo(tile, count * sizeof(Unit))) return TileError::kLength;
-  ElementKeeper<Unit, Visitor> keeper{visitor};
-  for (uint64_t group = 0; group < count; group += kLanes) {
-    const uint64_t index = group + Lane();
-    const bool active = index < count;
-    const Unit value = active ? LoadUnit<Unit>(tile.bytes + index * sizeof(Unit)) : Unit{0};
-    keeper.Take(tile, active, static_cast<uint32_t>(index), value);
-  }
-  return keeper.Finish(tile);
-}
-
-// LEB128 of at most 64 bits without needless bytes. False, and then *at is unspecified, if there is none before `end`.
-XORBIT_DEVICE bool ReadVarint(const uint8_t* bytes, uint64_t end, uint64_t* at, uint64_t* value) {
-  *value = 0;
-  for (uint32_t shift = 0; shift < 64; shift += 7) {
-    if (*at >= end) return false;
-    const uint8_t byte = bytes[(*at)++];
-    if (shift == 63 && byte > 1) return false;
-    *value |= uint64_t{byte & 0x7fU} << shift;
-    if (byte < 0x80) return byte != 0 || shift == 0;
-  }
-  return false;
-}
-
-// Plain tiles are rare and small, so all lanes read all of them, one change after the other, and each keeps its own.
-template <typename Unit, typename Visitor>
-XORBIT_DEVICE TileError DecodePlainTile(const TileView& tile, Visitor* visitor) {
-  const uint32_t count = uint32_t{tile.record.count_minus_1} + 1;
-  uint64_t at = 0;
-  uint32_t offset = 0;
-  bool no_change = false;
-  for (uint32_t group = 0; group < count; group += kLanes) {
-    uint32_t mine = 0;
-    Unit mine_bits = 0;
-    for (uint32_t index = group; index < count && index < group + kLanes; ++index) {
-      uint64_t gap = 0;
-      if (index > 0) {
-        if (!ReadVarint(tile.bytes, tile.byte_count, &at, &gap)) return TileError::kStreams;
-        if (gap >= tile.record.span - offset) return TileError::kStreams;
-        offset += static_cast<uint32_t>(gap) + 1;
-      }
-      if (tile.byte_count - at < sizeof(Unit)) return TileError::kTruncated;
-      const Unit bits = LoadUnit<Unit>(tile.bytes + at);
-      at += sizeof(Unit);
-      no_change |= bits == 0;
-      if (index % kLanes != Lane()) continue;
-      mine = offset;
-      mine_bits = bits;
-    }
-    visitor->Visit(group + Lane() < count, group + Lane(), mine, mine_bits);
-  }
-  if (offset != tile.record.span) return TileError::kLastElement;
-  if (tile.byte_count != PaddedTileBytes(at)) return TileError::kUnusedBytes;
-  if (!IsPaddedTo(tile, at)) return TileError::kPadding;
-  return no_change ? TileError::kNoChange : TileError::kNone;
-}
-
-// The result is the same in all lanes.
-template <typename Unit, typename Visitor>
-XORBIT_DEVICE TileError DecodeTile(const TileView& tile, Visitor* visitor) {
-  switch (static_cast<TileMode>(tile.record.mode)) {
-    case TileMode::kSparse:
-      return DecodeSparseTile<Unit>(tile, visitor);
-    case TileMode::kDense:
-      return DecodeDenseTile<Unit>(tile, visitor);
-    case TileMode::kRaw:
-      return DecodeRawTile<Unit>(tile, visitor);
-    default:
-      return DecodePlainTile<Unit>(tile, visitor);
-  }
+  if (progress.offset != tile.record.span) return TileError::kLastElement;
+  return AnyLane(progress.no_change) ? TileError::kNoChange : TileError::kNone;
 }
 
 }  // namespace xorbit::cuda

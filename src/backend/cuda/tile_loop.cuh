@@ -15,7 +15,8 @@ __device__ __forceinline__ void ForEachTile(const UpdateOnDevice& update, Body&&
   __shared__ uint64_t word_factors[kWordFactorCount];
   __shared__ SegmentOnDevice segment;
   if (threadIdx.x < kWordFactorCount) word_factors[threadIdx.x] = WordFactorAt(threadIdx.x);
-  const uint64_t warp = threadIdx.x / kWarpLanes;
+  // From lane 0, so that the compiler knows it to be the same in all lanes, and with it everything that follows from it.
+  const uint64_t warp = ShuffleFrom(threadIdx.x / kWarpLanes, 0);
   uint64_t segment_index = 0;
   bool is_loaded = false;
   for (uint64_t item = blockIdx.x; item < update.item_count; item += gridDim.x) {

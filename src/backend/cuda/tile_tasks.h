@@ -1,7 +1,9 @@
 // What one warp does with one tile when preparing, applying or comparing: decode, visit, and settle what was found.
 #pragma once
 
+#include "backend/cuda/box_visitors.h"
 #include "backend/cuda/stream_visitor.h"
+#include "backend/cuda/tile_modes.h"
 
 namespace xorbit::cuda {
 
@@ -51,11 +53,41 @@ XORBIT_DEVICE TileError CompareTile(const TileTask& task, const PreflightFinding
   return differs ? TileError::kDigest : TileError::kNone;
 }
 
+// What a visitor found in a tile, and what is wrong with the tile's bytes.
+template <typename Findings>
+struct TileOutcome {
+  TileError error;
+  Findings found;
+};
+
+template <typename Unit, typename Visitor, typename Findings>
+XORBIT_DEVICE TileOutcome<Findings> VisitSparse(const TileTask& task, Visitor visitor) {
+  const TileError error = DecodeSparseTile<Unit>(task.view, &visitor);
+  return {error, visitor.Finish()};
+}
+
+// Of any mode. A call, so that what it needs takes nothing from the loops that matter.
+template <typename Unit, typename Visitor, typename Findings>
+XORBIT_DEVICE_RARE TileOutcome<Findings> VisitRare(TileTask task) {
+  Visitor visitor(task.context);
+  const bool is_sparse = task.view.record.mode == static_cast<uint8_t>(TileMode::kSparse);
+  const TileError error = is_sparse ? DecodeSparseTile<Unit>(task.view, &visitor) : DecodeOtherTile<Unit>(task.view, &visitor);
+  return {error, visitor.Finish()};
+}
+
+// By boxes, if the tile has them.
+template <typename Unit, typename ByBoxes, typename Spread, typename Findings>
+XORBIT_DEVICE TileOutcome<Findings> VisitTile(const TileTask& task) {
+  if (task.context.start.box_index == kNoBox) return VisitRare<Unit, Spread, Findings>(task);
+  const bool is_sparse = task.view.record.mode == static_cast<uint8_t>(TileMode::kSparse);
+  if (!is_sparse) return VisitRare<Unit, ByBoxes, Findings>(task);
+  return VisitSparse<Unit, ByBoxes, Findings>(task, ByBoxes(task.context));
+}
+
 template <typename Unit, bool kKeepLog>
 XORBIT_DEVICE void PreflightTile(const TileTask& task) {
-  PreflightVisitor<Unit, kKeepLog> visitor(task.context);
-  const TileError error = DecodeTile<Unit>(task.view, &visitor);
-  const PreflightFindings found = visitor.Finish();
+  const auto [error, found] =
+      VisitTile<Unit, BoxPreflight<Unit, kKeepLog>, SpreadPreflight<Unit, kKeepLog>, PreflightFindings>(task);
   if (Lane() != 0) return;
   PayloadCounters& counters = task.update->counters[task.segment->payload_index];
   task.update->local_sums[task.tile_index] = found.local;
@@ -68,27 +100,21 @@ XORBIT_DEVICE void PreflightTile(const TileTask& task) {
   if (refused != TileError::kNone) ReportTile(&counters.first_refused, task.tile_index, refused);
 }
 
-// What apply found in a tile.
-struct TileFindings {
-  TileError error;
-  ApplyFindings met;
-};
-
 // kMayStream: tiles that are dense enough go through `window` (StreamVisitor).
 template <typename Unit, ApplyKind kKind, bool kMayStream>
-XORBIT_DEVICE TileFindings WriteTile(const TileTask& task, [[maybe_unused]] uint32_t* window) {
+XORBIT_DEVICE TileOutcome<ApplyFindings> WriteTile(const TileTask& task, [[maybe_unused]] uint32_t* window) {
   if constexpr (kMayStream) {
     static_assert(kKind == ApplyKind::kReturningXor || kKind == ApplyKind::kXor);
     StreamRange range{};
-    if (FindStreamRange<Unit>(task.context, &range)) {
+    if (task.context.start.box_index != kNoBox && FindStreamRange<Unit>(task.context, &range)) {
       StreamVisitor<Unit, kKind == ApplyKind::kReturningXor> visitor(task.context, range, window);
-      const TileError error = DecodeTile<Unit>(task.view, &visitor);
-      return {error, {visitor.Finish(), false}};
+      const bool is_sparse = task.view.record.mode == static_cast<uint8_t>(TileMode::kSparse);
+      const TileError error =
+          is_sparse ? DecodeSparseTile<Unit>(task.view, &visitor) : DecodeOtherTile<Unit>(task.view, &visitor);
+      return {error, visitor.Finish()};
     }
   }
-  ApplyVisitor<Unit, kKind> visitor(task.context);
-  const TileError error = DecodeTile<Unit>(task.view, &visitor);
-  return {error, visitor.Finish()};
+  return VisitTile<Unit, BoxApply<Unit, kKind>, SpreadApply<Unit, kKind>, ApplyFindings>(task);
 }
 
 // expect_after: a comparison expects the target's values, not the old ones.

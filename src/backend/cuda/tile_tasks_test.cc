@@ -26,6 +26,7 @@ class EmulatedUpdate {
       segment.device.records = reinterpret_cast<const TileRecord*>(segment.segment->view.records.data());
       segment.device.tables = segment.tables.data();
       segment.device.parts = segment.parts.data();
+      segment.device.boxes = segment.boxes.data();
       logs_.emplace_back(segment.segment->view.change_count);
       segment.device.old_values = reinterpret_cast<uint8_t*>(logs_.back().data());
       starts_.insert(starts_.end(), segment.starts.begin(), segment.starts.end());
@@ -58,7 +59,7 @@ class EmulatedUpdate {
     uint64_t count = 0;
     ForEachTile([&]<typename Unit>(const TileTask& task) {
       StreamRange range{};
-      if (FindStreamRange<Unit>(task.context, &range) && Lane() == 0) ++count;
+      if (task.context.start.box_index != kNoBox && FindStreamRange<Unit>(task.context, &range) && Lane() == 0) ++count;
     });
     return count;
   }

@@ -4,7 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "backend/cuda/tile_visitors.h"
+#include "backend/cuda/spread_visitors.h"
 #include "base/status.h"
 
 namespace xorbit::cuda {

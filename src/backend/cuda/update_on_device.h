@@ -38,6 +38,24 @@ struct LivePart {
   uint32_t reserved;
 };
 
+// Elements of a segment that lie in live memory row by row, each once, whole and aligned: what a warp finds them by
+// (box_finder.h). Elements of a row that are not there belong to other ranks.
+struct LiveBox {
+  uint64_t first;        // segment element
+  uint64_t end;          // one past the last that is there
+  uint64_t address;      // of the first; 0: none of them is there
+  uint64_t tensor_byte;  // of the first
+  uint64_t tensor_key;
+  uint64_t live_stride;    // bytes from one row to the next
+  uint64_t tensor_stride;  // likewise, in the tensor
+  uint32_t period;         // segment elements from one row to the next, at most kMaxBoxPeriod; 0: there is one row
+  uint32_t length;         // elements of a row that are there, from its first on
+  uint32_t magic;          // x / period = x * magic >> 32 >> shift for x < 2^31
+  uint32_t shift;
+};
+static_assert(sizeof(LiveBox) == 72);
+inline constexpr uint32_t kMaxBoxPeriod = 1U << 30;
+
 // What of a region may be touched as aligned 32-bit words: from its first byte to an end that may lie behind its last.
 struct RegionBounds {
   uint64_t begin;
@@ -59,6 +77,7 @@ struct SegmentOnDevice {
   uint32_t payload_index;
   const LivePart* parts;
   uint64_t part_count;  // without the sentinel
+  const LiveBox* boxes;
   uint8_t is_plain;     // 1: elements are whole, and each lies in one place at most, which counts
   uint8_t is_absent;    // 1: this rank lacks the segment's presence group
   uint64_t first_tile;  // tiles of all segments before
@@ -69,8 +88,10 @@ struct SegmentOnDevice {
 // What preparing leaves for each tile.
 struct TileStart {
   uint64_t first_change;  // changes of the segment's tiles before
-  uint64_t part_index;    // of the tile's first element
+  uint32_t part_index;    // of the tile's first element
+  uint32_t box_index;     // likewise; those after it reach to the tile's last element. kNoBox: the tile goes the slow way
 };
+inline constexpr uint32_t kNoBox = ~uint32_t{0};
 
 // Lane 0 of the state digest over changes of one tile.
 struct TileSums {

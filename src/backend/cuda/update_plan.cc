@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "backend/cuda/box_plan.h"
 #include "base/checked_math.h"
 #include "base/text.h"
 #include "codec/change_digest.h"
@@ -87,13 +88,13 @@ void PlanParts(const SegmentMap& segment, const LiveMap& map, std::span<const ui
 
 // Where each tile begins: tiles and parts ascend, so one walk finds all.
 void PlanStarts(const EncodedSegmentView& view, std::span<const LivePart> parts, std::vector<TileStart>* starts) {
-  uint64_t part_index = 0;
+  uint32_t part_index = 0;
   uint64_t first_change = 0;
   starts->reserve(view.record_count);
   for (uint64_t i = 0; i < view.record_count; ++i) {
     const auto record = LoadLe<TileRecord>(view.records.data() + i * sizeof(TileRecord));
     while (parts[part_index + 1].first <= record.first) ++part_index;
-    starts->push_back({first_change, part_index});
+    starts->push_back({first_change, part_index, kNoBox});
     first_change += uint64_t{record.count_minus_1} + 1;
   }
 }
@@ -114,6 +115,20 @@ Result<SegmentPlan> PlanSegment(const PayloadSegment& segment, const LiveMap& ma
   plan.device.has_digests = segment.view.has_digests ? 1 : 0;
   plan.device.is_absent = map.is_absent(segment.map.group()) ? 1 : 0;
   return plan;
+}
+
+void PlanAllBoxes(const LiveMap& map, UpdatePlan* update) {
+  UpdateOnDevice tables{};
+  tables.digits = update->digits.data();
+  tables.track_starts = map.track_starts().data();
+  tables.pieces = map.pieces().data();
+  tables.classes = map.classes().data();
+  tables.regions = update->regions.data();
+  for (SegmentPlan& plan : update->segments) {
+    SegmentOnDevice segment = plan.device;
+    segment.parts = plan.parts.data();
+    plan.boxes = PlanBoxes(tables, segment, plan.segment->view.records, &plan.starts);
+  }
 }
 
 }  // namespace
@@ -145,6 +160,7 @@ Result<UpdatePlan> PlanUpdate(const Layout& layout, std::span<const PayloadView>
       update.segments.push_back(std::move(plan));
     }
   }
+  PlanAllBoxes(map, &update);
   return update;
 }
 

@@ -20,6 +20,7 @@ struct SegmentPlan {
   std::vector<SymbolTable> tables;
   std::vector<LivePart> parts;  // with the sentinel
   std::vector<TileStart> starts;
+  std::vector<LiveBox> boxes;
   SegmentOnDevice device{};  // all but the pointers
 };
 

@@ -31,6 +31,7 @@ XORBIT_DEVICE uint32_t ShuffleFrom(uint32_t value, uint32_t lane) { return __shf
 XORBIT_DEVICE uint64_t ShuffleXor(uint64_t value, uint32_t mask) { return __shfl_xor_sync(kAllLanes, value, mask); }
 XORBIT_DEVICE void SyncWarp() { __syncwarp(); }
 XORBIT_DEVICE uint32_t CountBits(uint32_t bits) { return static_cast<uint32_t>(__popc(bits)); }
+XORBIT_DEVICE uint32_t MultiplyHigh(uint32_t a, uint32_t b) { return __umulhi(a, b); }
 // The 32 bits from bit `shift` < 32 of high:low on.
 XORBIT_DEVICE uint32_t FunnelShift(uint32_t low, uint32_t high, uint32_t shift) { return __funnelshift_r(low, high, shift); }
 XORBIT_DEVICE uint32_t AtomicXor(uint32_t* word, uint32_t bits) { return atomicXor(word, bits); }
@@ -61,6 +62,7 @@ uint32_t ShuffleFrom(uint32_t value, uint32_t lane);
 uint64_t ShuffleXor(uint64_t value, uint32_t mask);
 void SyncWarp();
 inline uint32_t CountBits(uint32_t bits) { return static_cast<uint32_t>(std::popcount(bits)); }
+inline uint32_t MultiplyHigh(uint32_t a, uint32_t b) { return static_cast<uint32_t>(uint64_t{a} * b >> 32); }
 inline uint32_t FunnelShift(uint32_t low, uint32_t high, uint32_t shift) {
   return static_cast<uint32_t>((uint64_t{high} << 32 | low) >> shift);
 }
@@ -91,15 +93,29 @@ XORBIT_DEVICE uint64_t ShuffleFrom(uint64_t value, uint32_t lane) {
   return uint64_t{ShuffleFrom(static_cast<uint32_t>(value >> 32), lane)} << 32 | low;
 }
 XORBIT_DEVICE uint32_t LanesBelow() { return (uint32_t{1} << Lane()) - 1; }
+XORBIT_DEVICE bool AnyLane(bool vote) { return Ballot(vote) != 0; }
+// value + the sum of `distance` lanes below it, if this lane has one so far below.
+XORBIT_DEVICE uint32_t AddFromBelow(uint32_t value, uint32_t distance) {
+#ifdef __CUDA_ARCH__
+  // The shuffle itself tells which lanes have one.
+  asm volatile(
+      "{ .reg .u32 below; .reg .pred has;\n"
+      "  shfl.sync.up.b32 below|has, %0, %1, 0, -1;\n"
+      "  @has add.u32 %0, %0, below; }"
+      : "+r"(value)
+      : "r"(distance));
+  return value;
+#else
+  const uint32_t below = ShuffleUp(value, distance);
+  return Lane() >= distance ? value + below : value;
+#endif
+}
 // Sum over this lane and those below it, modulo 2^32.
 XORBIT_DEVICE uint32_t InclusiveSum(uint32_t value) {
 #ifdef __CUDACC__
 #pragma unroll
 #endif
-  for (uint32_t distance = 1; distance < kWarpLanes; distance *= 2) {
-    const uint32_t below = ShuffleUp(value, distance);
-    if (Lane() >= distance) value += below;
-  }
+  for (uint32_t distance = 1; distance < kWarpLanes; distance *= 2) value = AddFromBelow(value, distance);
   return value;
 }
 // Sum over all lanes, modulo 2^64, in every lane.

@@ -1,10 +1,8 @@
-// What pre-flight, apply, undo and comparison do with each change of a tile, as visitors of tile_decode.h.
-//
-// What live memory answers is used one step later, after the next 32 changes have been decoded, so that a warp does not wait
-// for it.
+// What pre-flight, apply, undo and comparison do with each change of a tile, as visitors of tile_modes.h: the general way, for
+// elements that lie in several places, in halves, or off their alignment. box_visitors.h is for all others.
 #pragma once
 
-#include "backend/cuda/run_visitor.h"
+#include "backend/cuda/live_copies.h"
 
 namespace xorbit::cuda {
 
@@ -61,61 +59,30 @@ XORBIT_DEVICE_RARE PreflightFindings PreflightElement(const UpdateOnDevice* upda
 
 // Reads the old values: sums of them and of what they will become, and a copy for the undo log.
 template <typename Unit, bool kKeepLog>
-class PreflightVisitor : public RunVisitor<Unit, PreflightVisitor<Unit, kKeepLog>> {
-  using Base = RunVisitor<Unit, PreflightVisitor>;
-
+class SpreadPreflight {
  public:
-  XORBIT_DEVICE explicit PreflightVisitor(const TileContext& tile) : Base(tile) {}
+  XORBIT_DEVICE explicit SpreadPreflight(const TileContext& tile) : tile_(tile) {}
 
-  XORBIT_DEVICE void TakeInRun(uint32_t change_index, uint32_t offset, Unit bits) {
-    old_ = LoadLive(reinterpret_cast<const Unit*>(this->AddressAt(offset)));
-    bits_ = bits;
-    weight_ = this->WeightAt(offset);
-    if constexpr (kKeepLog) log_ = LoggedValue<Unit>(this->tile(), change_index);
-    ++run_count_;
-  }
-  XORBIT_DEVICE void Settle() {
-    const auto target = static_cast<Unit>(old_ ^ bits_);
-    in_runs_.before += weight_.Lane0(old_);
-    in_runs_.after += weight_.Lane0(target);
-    lane1_change_ += weight_.Lane1(target) - weight_.Lane1(old_);
-    weight_ = {};
-    if constexpr (kKeepLog) {
-      if (log_ != nullptr) *log_ = old_;
-      log_ = nullptr;
-    }
-  }
-  XORBIT_DEVICE void TakeApart(uint32_t change_index, uint64_t element, Unit bits) {
-    const TileContext& tile = this->tile();
-    Unit* log = kKeepLog ? LoggedValue<Unit>(tile, change_index) : nullptr;
-    apart_.Add(
-        PreflightElement<Unit>(tile.update, tile.segment, tile.word_factors, {tile.start.part_index, 0}, element, bits, log));
+  XORBIT_DEVICE void Visit(bool active, uint32_t change_index, uint32_t offset, uint32_t /*last*/, Unit bits) {
+    if (!active) return;
+    Unit* log = kKeepLog ? LoggedValue<Unit>(tile_, change_index) : nullptr;
+    found_.Add(PreflightElement<Unit>(tile_.update, tile_.segment, tile_.word_factors, {tile_.start.part_index, 0},
+                                      tile_.record.first + offset, bits, log));
   }
 
   // Sums over all lanes, in every lane. All lanes together, once.
   XORBIT_DEVICE PreflightFindings Finish() {
-    Settle();
-    // What lies in runs is there once and counts.
-    const uint32_t run_bits = run_count_ * static_cast<uint32_t>(8 * sizeof(Unit));
-    apart_.Add({in_runs_, in_runs_, lane1_change_, run_bits, run_bits, false});
-    return {{WarpSum(apart_.local.before), WarpSum(apart_.local.after)},
-            {WarpSum(apart_.counted.before), WarpSum(apart_.counted.after)},
-            WarpSum(apart_.lane1_change),
-            static_cast<uint32_t>(WarpSum(apart_.local_bits)),
-            static_cast<uint32_t>(WarpSum(apart_.counted_bits)),
-            AnyLane(apart_.replicas_differ)};
+    return {{WarpSum(found_.local.before), WarpSum(found_.local.after)},
+            {WarpSum(found_.counted.before), WarpSum(found_.counted.after)},
+            WarpSum(found_.lane1_change),
+            static_cast<uint32_t>(WarpSum(found_.local_bits)),
+            static_cast<uint32_t>(WarpSum(found_.counted_bits)),
+            AnyLane(found_.replicas_differ)};
   }
 
  private:
-  TileSums in_runs_{};
-  uint64_t lane1_change_ = 0;
-  uint32_t run_count_ = 0;
-  PreflightFindings apart_;
-  // Read last, not yet used.
-  Unit old_ = 0;
-  Unit bits_ = 0;
-  Unit* log_ = nullptr;
-  ElementWeight<Unit> weight_;
+  TileContext tile_;
+  PreflightFindings found_;
 };
 
 // How apply writes. Returning XOR checks what it met at once; XOR alone needs a comparison after it.
@@ -166,58 +133,27 @@ XORBIT_DEVICE_RARE ApplyFindings ApplyElement(const UpdateOnDevice* update, cons
 }
 
 template <typename Unit, ApplyKind kKind>
-class ApplyVisitor : public RunVisitor<Unit, ApplyVisitor<Unit, kKind>> {
-  using Base = RunVisitor<Unit, ApplyVisitor>;
+class SpreadApply {
   static constexpr bool kUsesLog = kKind == ApplyKind::kStore || kKind == ApplyKind::kRestore;
-  static constexpr bool kSums = kKind == ApplyKind::kReturningXor || kKind == ApplyKind::kCompare;
 
  public:
-  XORBIT_DEVICE explicit ApplyVisitor(const TileContext& tile) : Base(tile) {}
+  XORBIT_DEVICE explicit SpreadApply(const TileContext& tile) : tile_(tile) {}
 
-  XORBIT_DEVICE void TakeInRun([[maybe_unused]] uint32_t change_index, uint32_t offset, Unit bits) {
-    const uint64_t address = this->AddressAt(offset);
-    auto* element = reinterpret_cast<Unit*>(address);
-    if constexpr (kKind == ApplyKind::kReturningXor) {
-      met_ = XorAligned<Unit, true>(address, bits);
-      shift_ = XorShiftOf<Unit>(address);
-    } else if constexpr (kKind == ApplyKind::kXor) {
-      XorAligned<Unit, false>(address, bits);
-    } else if constexpr (kKind == ApplyKind::kCompare) {
-      met_ = LoadLive(element);
-    } else {
-      const Unit old = *LoggedValue<Unit>(this->tile(), change_index);
-      const bool fits = StoreIfFits<Unit, kKind>(LoadLive(element), old, bits, static_cast<Unit>(~Unit{0}),
-                                                 [&](Unit value) { *element = value; });
-      found_.misfits |= !fits;
-    }
-    if constexpr (kSums) weight_ = this->WeightAt(offset);
-  }
-  XORBIT_DEVICE void Settle() {
-    if constexpr (!kSums) return;
-    found_.sum += weight_.Lane0(static_cast<Unit>(met_ >> shift_));
-    weight_ = {};
-  }
-  XORBIT_DEVICE void TakeApart([[maybe_unused]] uint32_t change_index, uint64_t element, Unit bits) {
-    const TileContext& tile = this->tile();
-    const Unit* log = kUsesLog ? LoggedValue<Unit>(tile, change_index) : nullptr;
-    const ApplyFindings found =
-        ApplyElement<Unit, kKind>(tile.update, tile.segment, tile.word_factors, {tile.start.part_index, 0}, element, bits, log);
+  XORBIT_DEVICE void Visit(bool active, [[maybe_unused]] uint32_t change_index, uint32_t offset, uint32_t /*last*/, Unit bits) {
+    if (!active) return;
+    const Unit* log = kUsesLog ? LoggedValue<Unit>(tile_, change_index) : nullptr;
+    const ApplyFindings found = ApplyElement<Unit, kKind>(tile_.update, tile_.segment, tile_.word_factors,
+                                                          {tile_.start.part_index, 0}, tile_.record.first + offset, bits, log);
     found_.sum += found.sum;
     found_.misfits |= found.misfits;
   }
 
   // Over all lanes. All lanes together, once.
-  XORBIT_DEVICE ApplyFindings Finish() {
-    Settle();
-    return {WarpSum(found_.sum), AnyLane(found_.misfits)};
-  }
+  XORBIT_DEVICE ApplyFindings Finish() const { return {WarpSum(found_.sum), AnyLane(found_.misfits)}; }
 
  private:
+  TileContext tile_;
   ApplyFindings found_;
-  // Met last, not yet used.
-  XorWord<Unit> met_ = 0;
-  uint32_t shift_ = 0;
-  ElementWeight<Unit> weight_;
 };
 
 }  // namespace xorbit::cuda

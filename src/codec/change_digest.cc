@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/ascending.h"
 #include "base/unit.h"
 
 namespace xorbit {
@@ -28,22 +29,6 @@ void WeighUnits(const ChangeStretch& stretch, ChangeDigest* sum) {
   *sum += local;
 }
 
-// The first index in (begin, offsets.size()] whose element is past the run, which holds the one at `begin`. Searched in growing
-// steps, because runs of a sharded tensor may be short.
-uint64_t EndInRun(const Run& run, uint64_t first, std::span<const uint32_t> offsets, uint64_t begin) {
-  const auto inside = [&](uint64_t i) { return first + offsets[i] - run.segment_element < run.element_count; };
-  if (inside(offsets.size() - 1)) return offsets.size();
-  uint64_t step = 1;
-  while (begin + step < offsets.size() && inside(begin + step)) step *= 2;
-  uint64_t low = begin + step / 2;  // inside
-  uint64_t high = std::min<uint64_t>(begin + step, offsets.size() - 1);
-  while (high - low > 1) {
-    const uint64_t middle = low + (high - low) / 2;
-    (inside(middle) ? low : high) = middle;
-  }
-  return high;
-}
-
 }  // namespace
 
 std::vector<uint64_t> TensorKeysOf(const Layout& layout) {
@@ -67,11 +52,13 @@ void WeighStretchPortable(uint32_t unit_bytes, const ChangeStretch& stretch, Cha
 
 void ElementWeigher::Add(uint64_t first, std::span<const uint32_t> offsets, const uint8_t* olds, const uint8_t* xors,
                          ChangeDigest* sum) {
-  for (uint64_t begin = 0; begin < offsets.size();) {
-    const Run& run = runs_.Find(first + offsets[begin]);
-    const uint64_t end = EndInRun(run, first, offsets, begin);
+  const auto count = static_cast<uint32_t>(offsets.size());
+  for (uint32_t begin = 0; begin < count;) {
+    const uint64_t element = first + offsets[begin];
+    const Run& run = runs_.Find(element);
+    const uint32_t end = EndOfRun(offsets.data(), begin, count, run.element_count - (element - run.segment_element));
     const uint64_t origin = (run.tensor_element - run.segment_element + first) * unit_bytes_;
-    const uint64_t value_at = begin * unit_bytes_;
+    const uint64_t value_at = uint64_t{begin} * unit_bytes_;
     weigh_(unit_bytes_,
            {tensor_keys_[run.tensor_index], origin, end - begin, offsets.data() + begin, olds + value_at, xors + value_at},
            sum);

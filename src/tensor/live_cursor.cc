@@ -10,6 +10,11 @@ LiveRun Absent(uint64_t begin, uint64_t end) { return {.granule = begin, .granul
 
 // The run of `piece` that holds `granule`, or the gap around it: inside the piece's hull, or from its end to `next_piece`.
 LiveRun RunInPiece(const PieceClass& shape, const Piece& piece, uint64_t granule, uint64_t next_piece) {
+  if (shape.digit_count == 1) {
+    const uint64_t count = shape.digits[0].count;
+    if (granule - piece.origin >= count) return Absent(piece.origin + count, next_piece);
+    return {piece.origin, count, piece.live_origin, piece.region_index, piece.counted};
+  }
   std::array<uint64_t, kMaxLiveDigits> extents{};  // of the digits from i on
   uint64_t extent = 1;
   for (uint32_t i = shape.digit_count; i-- > 0;) {

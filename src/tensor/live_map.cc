@@ -32,6 +32,7 @@ std::span<const Piece> LiveMap::pieces_of(uint32_t tensor_index) const {
 }
 
 std::optional<uint32_t> LiveMap::alias_of(uint32_t tensor_index) const {
+  if (aliases_.empty()) return std::nullopt;
   const auto at = std::lower_bound(aliases_.begin(), aliases_.end(), tensor_index,
                                    [](const AliasBinding& alias, uint32_t index) { return alias.tensor_index < index; });
   if (at == aliases_.end() || at->tensor_index != tensor_index) return std::nullopt;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/ascending.h"
+
 namespace xorbit {
 
 void LivePlan::Clear() {
@@ -23,6 +25,7 @@ void LivePlanner::SetTensor(uint32_t tensor_index) {
   kept_counted_ = false;
   shadow_cursors_.clear();
   const auto kept = map_->kept_tensors();
+  if (kept.empty()) return;
   const auto at = std::lower_bound(kept.begin(), kept.end(), source);
   if (at == kept.end() || *at != source) return;
   kept_place_ = static_cast<uint32_t>(map_->regions().size() + static_cast<size_t>(at - kept.begin()));
@@ -53,13 +56,9 @@ template <typename Take>
 void LivePlanner::ForEachRun(LiveCursor* cursor, const Changes& changes, Take&& take) {
   const uint32_t* offsets = changes.offsets;
   for (uint32_t i = changes.begin; i < changes.end;) {
-    const LiveRun& run = cursor->Find(changes.to_tensor + offsets[i]);
-    uint32_t end = i + 1;
-    if (run.holds(changes.to_tensor + offsets[changes.end - 1])) {
-      end = changes.end;
-    } else {
-      while (run.holds(changes.to_tensor + offsets[end])) ++end;
-    }
+    const uint64_t granule = changes.to_tensor + offsets[i];
+    const LiveRun& run = cursor->Find(granule);
+    const uint32_t end = EndOfRun(offsets, i, changes.end, run.granule_count - (granule - run.granule));
     if (run.present()) take(run, i, end);
     i = end;
   }

@@ -92,6 +92,9 @@ Run RunInPart(const SegmentMap& map, size_t part_index, uint64_t at) {
   const Part& part = map.parts()[part_index];
   uint64_t rest = at - map.part_start(part_index);
   const Digit& last = part.digits.back();
+  if (part.digits.size() == 1) {
+    return {part.tensor_index, static_cast<uint32_t>(part_index), part.origin + rest, at, last.count - rest};
+  }
   const uint64_t within_run = rest % last.count;
   rest /= last.count;
   uint64_t tensor_element = part.origin + within_run;

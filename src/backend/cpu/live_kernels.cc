@@ -1,7 +1,6 @@
 #include "backend/cpu/live_kernels.h"
 
-#include <algorithm>
-
+#include "backend/cpu/live_address.h"
 #include "base/unit.h"
 #include "tensor/live_bits.h"
 #include "tensor/live_cast.h"
@@ -9,102 +8,27 @@
 namespace xorbit {
 namespace {
 
-// Far enough ahead that a cache line from memory is there when its element's turn comes, near enough to stay in the cache.
-constexpr uint32_t kPrefetchDistance = 24;
-
-// Runs kPrefetchDistance changes ahead of a loop over stretches, through however many of them, and asks for memory.
-template <typename Unit, bool kStore>
-class Prefetcher {
- public:
-  explicit Prefetcher(const PlannedRecord& planned)
-      : places_(planned.places),
-        offsets_(planned.record->offsets.data()),
-        stretch_(planned.plan->stretches.data()),
-        end_(stretch_ + planned.plan->stretches.size()) {
-    if (!done()) Enter();
-    for (uint32_t left = kPrefetchDistance; left > 0 && !done();) {
-      const uint32_t count = std::min(left, room());
-      for (uint32_t i = 0; i < count; ++i) Fetch(i);
-      Advance(count);
-      left -= count;
-    }
-  }
-
-  bool done() const { return stretch_ == end_; }
-  // Changes left in the stretch that it has come to.
-  uint32_t room() const { return stretch_->end - next_; }
-  // Asks for the element `ahead` changes on, ahead < room().
-  void Fetch(uint32_t ahead) const {
-    __builtin_prefetch(live_ + (origin_ + uint64_t{offsets_[next_ + ahead]} * sizeof(Unit)), kStore ? 1 : 0);
-  }
-  void Advance(uint32_t count) {
-    next_ += count;
-    if (next_ < stretch_->end) return;
-    if (++stretch_ != end_) Enter();
-  }
-
- private:
-  void Enter() {
-    live_ = places_[stretch_->place_index].data();
-    origin_ = stretch_->live_origin;
-    next_ = stretch_->begin;
-  }
-
-  std::span<const MutableBytes> places_;
-  const uint32_t* offsets_;
-  const LiveStretch* stretch_;
-  const LiveStretch* end_;
-  const uint8_t* live_ = nullptr;
-  uint64_t origin_ = 0;
-  uint32_t next_ = 0;
-};
-
-// Calls element(i) for every change of the stretch.
-template <typename Unit, bool kStore, typename Element>
-inline void ForStretch(const LiveStretch& stretch, Prefetcher<Unit, kStore>* ahead, Element&& element) {
-  for (uint32_t i = stretch.begin; i < stretch.end;) {
-    if (ahead->done()) {
-      for (; i < stretch.end; ++i) element(i);
-      return;
-    }
-    const uint32_t count = std::min(stretch.end - i, ahead->room());
-    for (uint32_t k = 0; k < count; ++k) {
-      ahead->Fetch(k);
-      element(i + k);
-    }
-    ahead->Advance(count);
-    i += count;
-  }
-}
-
-// One stretch: sums it, XORs it, or both.
-template <typename Unit, bool kStore, bool kWeigh, bool kBothLanes>
-inline ChangeDigest WalkStretch(const PlannedRecord& planned, const LiveStretch& stretch, Prefetcher<Unit, kStore>* ahead) {
-  ChangeDigest sum;
-  const uint32_t* offsets = planned.record->offsets.data();
-  const uint8_t* xors = planned.record->xors.data();
-  const uint64_t key = planned.tensor_keys[stretch.tensor_index];
-  uint8_t* live = planned.places[stretch.place_index].data();
-  ForStretch<Unit, kStore>(stretch, ahead, [&](uint32_t i) {
-    const uint64_t offset = uint64_t{offsets[i]} * sizeof(Unit);
-    uint8_t* address = live + (stretch.live_origin + offset);
-    const Unit old_bits = LoadLe<Unit>(address);
-    const Unit new_bits = static_cast<Unit>(old_bits ^ LoadLe<Unit>(xors + uint64_t{i} * sizeof(Unit)));
-    if constexpr (kStore) StoreLe<Unit>(address, new_bits);
-    if constexpr (kWeigh) {
-      const uint64_t at = stretch.canonical_origin + offset;
-      AddElement<Unit, kBothLanes>(BlockFactorsOf(key, at / kDigestBlockBytes), at, old_bits, new_bits, &sum);
-    }
-  });
-  return sum;
-}
-
 template <typename Unit>
 uint64_t XorBitsOf(const PlannedRecord& planned, uint32_t change) {
   return LoadLe<Unit>(planned.record->xors.data() + uint64_t{change} * sizeof(Unit));
 }
 
-void AddWritten(const ChangeDigest& sum, RecordSums* written) { *written += RecordSums{sum.before, sum.after}; }
+// Calls visit(index, address, change) for every target, and asks for memory far enough ahead that a cache line is there when
+// its element's turn comes, near enough that it stays in the cache.
+template <bool kStore, typename Visit>
+inline void ForTargets(const LiveTargets& targets, Visit&& visit) {
+  for (uint32_t i = 0; i < LiveTargets::kLookAhead; ++i) __builtin_prefetch(ByteAt(targets.addresses[i]), kStore ? 1 : 0);
+  for (uint32_t i = 0; i < targets.count; ++i) {
+    __builtin_prefetch(ByteAt(targets.addresses[i + LiveTargets::kLookAhead]), kStore ? 1 : 0);
+    visit(i, targets.addresses[i], targets.changes[i]);
+  }
+}
+
+// The address of a granule; of half a byte, twice that, with the half.
+uint64_t PositionOf(const PlannedRecord& planned, const LiveGranule& granule) {
+  const uint64_t base = AddressOf(planned.places[granule.place_index].data());
+  return granule.bits == kNibbleBits ? 2 * base + granule.live_bit / kNibbleBits : base + granule.live_bit / 8;
+}
 
 // Calls visit(where the kept element is, where its cast is, the element's canonical byte, change) for every change of a cast.
 template <typename Unit, typename Visit>
@@ -136,20 +60,18 @@ void WeighCast(const PlannedRecord& planned, const CastStretch& cast, LiveSums* 
 template <typename Unit>
 void WeighGranule(const PlannedRecord& planned, const LiveGranule& granule, LiveSums* sums) {
   const uint64_t mask = LowBits(granule.bits);
-  const uint64_t old_bits = LoadGranule(planned.places[granule.place_index], granule.live_bit, granule.bits) << granule.shift;
-  const uint64_t new_bits = old_bits ^ (XorBitsOf<Unit>(planned, granule.change) & mask << granule.shift);
-  const uint64_t at = granule.canonical_byte;
-  const BlockFactors factors = BlockFactorsOf(planned.tensor_keys[granule.tensor_index], at / kDigestBlockBytes);
-  ChangeDigest sum;
-  AddElement<Unit>(factors, at, old_bits, new_bits, &sum);
+  const uint64_t met = LoadGranule(planned.places[granule.place_index], granule.live_bit, granule.bits);
   if (granule.written) {
-    AddWritten(sum, &sums->written);
+    sums->written += AddressWeight(PositionOf(planned, granule)) * met;
     sums->written_bits += granule.bits;
   }
-  if (granule.counted) {
-    sums->counted += sum;
-    sums->counted_bits += granule.bits;
-  }
+  if (!granule.counted) return;
+  const uint64_t old_bits = met << granule.shift;
+  const uint64_t new_bits = old_bits ^ (XorBitsOf<Unit>(planned, granule.change) & mask << granule.shift);
+  const uint64_t at = granule.canonical_byte;
+  AddElement<Unit>(BlockFactorsOf(planned.tensor_keys[granule.tensor_index], at / kDigestBlockBytes), at, old_bits, new_bits,
+                   &sums->counted);
+  sums->counted_bits += granule.bits;
 }
 
 // Whether every place of an element holds the same bits. Elements that lie only here in part are compared in that part.
@@ -184,20 +106,46 @@ bool CopiesAgree(const PlannedRecord& planned) {
   return true;
 }
 
+// Reads what lies at every target of every stretch, in their order.
 template <typename Unit>
-LiveSums WeighUnits(const PlannedRecord& planned) {
+void Gather(const PlannedRecord& planned, LiveScratch* scratch) {
+  scratch->olds.clear();
+  TargetLister lister(planned, TargetLister::Which::kAll);
+  while (lister.Next(&scratch->targets)) {
+    const size_t done = scratch->olds.size();
+    scratch->olds.resize(done + scratch->targets.count * sizeof(Unit));
+    uint8_t* olds = scratch->olds.data() + done;
+    ForTargets<false>(scratch->targets, [&](uint32_t i, uint64_t address, uint32_t /*change*/) {
+      StoreLe<Unit>(olds + i * sizeof(Unit), LoadLe<Unit>(ByteAt(address)));
+    });
+  }
+}
+
+template <typename Unit>
+LiveSums WeighUnits(const PlannedRecord& planned, LiveScratch* scratch) {
   LiveSums sums;
-  Prefetcher<Unit, false> ahead(planned);
+  Gather<Unit>(planned, scratch);
+  const uint32_t* offsets = planned.record->offsets.data();
+  const uint8_t* xors = planned.record->xors.data();
+  const uint8_t* olds = scratch->olds.data();
   for (const LiveStretch& stretch : planned.plan->stretches) {
-    const ChangeDigest sum = WalkStretch<Unit, false, true, true>(planned, stretch, &ahead);
-    const uint64_t bits = uint64_t{stretch.end - stretch.begin} * 8 * sizeof(Unit);
+    const uint64_t count = stretch.end - stretch.begin;
     if (stretch.counted) {
-      sums.counted += sum;
-      sums.counted_bits += bits;
+      WeighStretchPortable(sizeof(Unit),
+                           {planned.tensor_keys[stretch.tensor_index], stretch.canonical_origin, count, offsets + stretch.begin,
+                            olds, xors + stretch.begin * sizeof(Unit)},
+                           &sums.counted);
+      sums.counted_bits += count * 8 * sizeof(Unit);
     }
-    if (!stretch.written) continue;
-    AddWritten(sum, &sums.written);
-    sums.written_bits += bits;
+    if (stretch.written) {
+      const uint64_t base = AddressOf(planned.places[stretch.place_index].data()) + stretch.live_origin;
+      for (uint64_t i = 0; i < count; ++i) {
+        sums.written +=
+            AddressWeight(base + uint64_t{offsets[stretch.begin + i]} * sizeof(Unit)) * LoadLe<Unit>(olds + i * sizeof(Unit));
+      }
+      sums.written_bits += count * 8 * sizeof(Unit);
+    }
+    olds += count * sizeof(Unit);
   }
   for (const CastStretch& cast : planned.plan->casts) WeighCast<Unit>(planned, cast, &sums);
   for (const LiveGranule& granule : planned.plan->granules) WeighGranule<Unit>(planned, granule, &sums);
@@ -205,30 +153,29 @@ LiveSums WeighUnits(const PlannedRecord& planned) {
   return sums;
 }
 
-// Stores what is written of a stretch, and sums if asked.
+// XORs what is written of the stretches, and sums what it met if asked.
 template <typename Unit, bool kWeigh>
-void StoreStretches(const PlannedRecord& planned, RecordSums* written) {
-  Prefetcher<Unit, true> ahead(planned);
-  for (const LiveStretch& stretch : planned.plan->stretches) {
-    if (!stretch.written) continue;
-    const ChangeDigest sum = WalkStretch<Unit, true, kWeigh, false>(planned, stretch, &ahead);
-    if constexpr (kWeigh) AddWritten(sum, written);
+void XorStretches(const PlannedRecord& planned, LiveScratch* scratch, uint64_t* met) {
+  const uint8_t* xors = planned.record->xors.data();
+  uint64_t sum = 0;
+  TargetLister lister(planned, TargetLister::Which::kWritten);
+  while (lister.Next(&scratch->targets)) {
+    ForTargets<true>(scratch->targets, [&](uint32_t /*i*/, uint64_t address, uint32_t change) {
+      const Unit old_bits = LoadLe<Unit>(ByteAt(address));
+      StoreLe<Unit>(ByteAt(address), static_cast<Unit>(old_bits ^ LoadLe<Unit>(xors + uint64_t{change} * sizeof(Unit))));
+      if constexpr (kWeigh) sum += AddressWeight(address) * old_bits;
+    });
   }
+  if constexpr (kWeigh) *met += sum;
 }
 
 template <typename Unit, bool kWeigh>
-void StoreGranules(const PlannedRecord& planned, RecordSums* written) {
+void XorGranules(const PlannedRecord& planned, uint64_t* met) {
   for (const LiveGranule& granule : planned.plan->granules) {
     if (!granule.written) continue;
     const uint64_t xor_bits = XorBitsOf<Unit>(planned, granule.change) >> granule.shift & LowBits(granule.bits);
     const uint64_t old_bits = XorGranule(planned.places[granule.place_index], granule.live_bit, granule.bits, xor_bits);
-    if constexpr (kWeigh) {
-      const uint64_t at = granule.canonical_byte;
-      ChangeDigest sum;
-      AddElement<Unit, false>(BlockFactorsOf(planned.tensor_keys[granule.tensor_index], at / kDigestBlockBytes), at,
-                              old_bits << granule.shift, (old_bits ^ xor_bits) << granule.shift, &sum);
-      AddWritten(sum, written);
-    }
+    if constexpr (kWeigh) *met += AddressWeight(PositionOf(planned, granule)) * old_bits;
   }
 }
 
@@ -252,22 +199,22 @@ bool StoreCasts(const PlannedRecord& planned) {
 
 }  // namespace
 
-LiveSums WeighRecord(const PlannedRecord& planned) {
-  return WithUnit(planned.unit_bytes, [&]<typename Unit>() { return WeighUnits<Unit>(planned); });
+LiveSums WeighRecord(const PlannedRecord& planned, LiveScratch* scratch) {
+  return WithUnit(planned.unit_bytes, [&]<typename Unit>() { return WeighUnits<Unit>(planned, scratch); });
 }
 
-bool XorRecord(const PlannedRecord& planned, RecordSums* written) {
+bool XorRecord(const PlannedRecord& planned, LiveScratch* scratch, uint64_t* met) {
   return WithUnit(planned.unit_bytes, [&]<typename Unit>() {
-    StoreStretches<Unit, true>(planned, written);
-    StoreGranules<Unit, true>(planned, written);
+    XorStretches<Unit, true>(planned, scratch, met);
+    XorGranules<Unit, true>(planned, met);
     return StoreCasts<Unit>(planned);
   });
 }
 
-void UnXorRecord(const PlannedRecord& planned) {
+void UnXorRecord(const PlannedRecord& planned, LiveScratch* scratch) {
   WithUnit(planned.unit_bytes, [&]<typename Unit>() {
-    StoreStretches<Unit, false>(planned, nullptr);
-    StoreGranules<Unit, false>(planned, nullptr);
+    XorStretches<Unit, false>(planned, scratch, nullptr);
+    XorGranules<Unit, false>(planned, nullptr);
     // A cast that did not fit when it was stored does not fit now either, and stays.
     StoreCasts<Unit>(planned);
   });

@@ -20,7 +20,7 @@ Status AppliedAlready() { return UsageError("this update has been applied alread
 
 class DecodedUpdate final : public PreparedUpdate {
  public:
-  DecodedUpdate(UpdateBasis basis, RecordLoop loop, std::vector<RecordSums> local_sums)
+  DecodedUpdate(UpdateBasis basis, RecordLoop loop, std::vector<uint64_t> local_sums)
       : basis_(std::move(basis)), loop_(std::move(loop)), local_sums_(std::move(local_sums)), written_(local_sums_.size(), 0) {}
 
   const PrepareReport& report() const override { return basis_.report; }
@@ -30,8 +30,8 @@ class DecodedUpdate final : public PreparedUpdate {
     XORBIT_RETURN_IF_ERROR(CheckEpoch(basis_));
     const Status status = loop_.ForEach(basis_.threads, [&](const RecordTurn& turn) -> Status {
       const uint64_t index = turn.segment->first_record + turn.record_index;
-      RecordSums met;
-      const bool casts_fit = XorRecord(turn.planned, &met);
+      uint64_t met = 0;
+      const bool casts_fit = XorRecord(turn.planned, turn.scratch, &met);
       written_[index] = 1;
       return casts_fit && met == local_sums_[index] ? Status() : LiveMoved();
     });
@@ -53,7 +53,7 @@ class DecodedUpdate final : public PreparedUpdate {
   Status TakeBack() {
     const Status status = loop_.ForEach(basis_.threads, [&](const RecordTurn& turn) -> Status {
       uint8_t& written = written_[turn.segment->first_record + turn.record_index];
-      if (std::exchange(written, 0) != 0) UnXorRecord(turn.planned);
+      if (std::exchange(written, 0) != 0) UnXorRecord(turn.planned, turn.scratch);
       return {};
     });
     return status.WithContext("undo failed, reload the weights");
@@ -61,7 +61,7 @@ class DecodedUpdate final : public PreparedUpdate {
 
   UpdateBasis basis_;
   RecordLoop loop_;
-  std::vector<RecordSums> local_sums_;
+  std::vector<uint64_t> local_sums_;
   std::vector<uint8_t> written_;  // by record; each entry is used by one worker
   bool applied_ = false;
 };
@@ -115,7 +115,7 @@ class LoggedUpdate final : public PreparedUpdate {
 
 }  // namespace
 
-std::unique_ptr<PreparedUpdate> MakeDecodedUpdate(UpdateBasis basis, RecordLoop loop, std::vector<RecordSums> local_sums) {
+std::unique_ptr<PreparedUpdate> MakeDecodedUpdate(UpdateBasis basis, RecordLoop loop, std::vector<uint64_t> local_sums) {
   return std::make_unique<DecodedUpdate>(std::move(basis), std::move(loop), std::move(local_sums));
 }
 

@@ -18,7 +18,7 @@ struct UpdateBasis {
 };
 
 // Decodes in the pause: stages next to nothing. local_sums[i] is LiveSums::written of record i, counted over all segments.
-std::unique_ptr<PreparedUpdate> MakeDecodedUpdate(UpdateBasis basis, RecordLoop loop, std::vector<RecordSums> local_sums);
+std::unique_ptr<PreparedUpdate> MakeDecodedUpdate(UpdateBasis basis, RecordLoop loop, std::vector<uint64_t> local_sums);
 
 // Only loads and stores in the pause. With old values it stores absolutely, otherwise it XORs.
 std::unique_ptr<PreparedUpdate> MakeLoggedUpdate(UpdateBasis basis, std::vector<TouchLog> logs, bool with_olds);

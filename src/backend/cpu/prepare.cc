@@ -50,7 +50,7 @@ class Preparation {
       if (derived_[i] != 0) report_.derived.push_back(i);
     }
     const bool logged = keeps_log_.load();
-    report_.staged_bytes = logged ? log_bytes_.load() : local_sums_.size() * sizeof(RecordSums);
+    report_.staged_bytes = logged ? log_bytes_.load() : local_sums_.size() * sizeof(uint64_t);
     UpdateBasis basis{std::move(report_), &loop_.map(), loop_.map().epoch(), options_.threads};
     if (logged) return MakeLoggedUpdate(std::move(basis), std::move(logs_), options_.keep_undo_log);
     return MakeDecodedUpdate(std::move(basis), std::move(loop_), std::move(local_sums_));
@@ -58,7 +58,7 @@ class Preparation {
 
  private:
   Status Take(const RecordTurn& turn) {
-    const LiveSums sums = WeighRecord(turn.planned);
+    const LiveSums sums = WeighRecord(turn.planned, turn.scratch);
     XORBIT_RETURN_IF_ERROR(Compare(turn, sums));
     const uint64_t index = turn.segment->first_record + turn.record_index;
     local_sums_[index] = sums.written;
@@ -139,8 +139,8 @@ class Preparation {
   std::vector<size_t> sums_start_;  // by segment: its first record in report_.sums of its payload
   std::atomic<bool> keeps_log_;
   std::atomic<uint64_t> log_bytes_{0};
-  std::vector<RecordSums> local_sums_;  // by record, counted over all segments; each entry is written by one worker
-  std::vector<TouchLog> logs_;          // by stretch, likewise
+  std::vector<uint64_t> local_sums_;  // by record, counted over all segments; each entry is written by one worker
+  std::vector<TouchLog> logs_;        // by stretch, likewise
 
   std::mutex mutex_;                 // guards what follows and the report's counts
   std::vector<ChangeDigest> found_;  // by payload

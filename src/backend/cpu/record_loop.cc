@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "base/ascending.h"
 #include "base/parallel.h"
 
 namespace xorbit {
@@ -16,14 +17,9 @@ template <typename Visit>
 void SplitByTensor(RunFinder* runs, const RecordInfo& info, const DecodedRecord& record, Visit&& visit) {
   const auto count = static_cast<uint32_t>(record.count);
   for (uint32_t i = 0; i < count;) {
-    const Run& run = runs->Find(info.first + record.offsets[i]);
-    const uint64_t run_end = run.segment_element + run.element_count - info.first;  // offsets are 32-bit; runs may end beyond
-    uint32_t end = i + 1;
-    if (record.offsets[count - 1] < run_end) {
-      end = count;
-    } else {
-      while (record.offsets[end] < run_end) ++end;
-    }
+    const uint64_t element = info.first + record.offsets[i];
+    const Run& run = runs->Find(element);
+    const uint32_t end = EndOfRun(record.offsets.data(), i, count, run.element_count - (element - run.segment_element));
     visit(run.tensor_index, run.tensor_element - run.segment_element + info.first, i, end);
     i = end;
   }
@@ -69,6 +65,7 @@ Status RecordLoop::RunStretch(uint64_t stretch_index, const Body& body) const {
   const OpenedSegment& segment = segments_[stretch.segment_index];
   DecodedRecord record;
   LivePlan plan;
+  const auto scratch = std::make_unique<LiveScratch>();
   LivePlanner planner(*map_);
   RunFinder runs(segment.segment->map);
   const uint32_t unit_bytes = segment.segment->map.unit_bytes();
@@ -81,7 +78,8 @@ Status RecordLoop::RunStretch(uint64_t stretch_index, const Body& body) const {
         planner.Add(tensor_index, unit_bytes, to_tensor, record.offsets.data(), begin, end, &plan);
       });
     }
-    XORBIT_RETURN_IF_ERROR(body({&segment, stretch_index, index, info, {unit_bytes, tensor_keys_, places_, &record, &plan}}));
+    XORBIT_RETURN_IF_ERROR(
+        body({&segment, stretch_index, index, info, {unit_bytes, tensor_keys_, places_, &record, &plan}, scratch.get()}));
   }
   return {};
 }

@@ -28,6 +28,7 @@ struct RecordTurn {
   uint64_t record_index;   // in the segment
   RecordInfo info;
   PlannedRecord planned;  // of an absent group: with an empty plan
+  LiveScratch* scratch;   // for the loops over `planned`
 };
 
 // One piece of a record that is contiguous in one tensor: change i of [begin, end) is element to_tensor + offsets[i].

@@ -2,6 +2,7 @@
 
 #include <atomic>
 
+#include "backend/cpu/live_address.h"
 #include "base/unit.h"
 #include "tensor/live_bits.h"
 #include "tensor/live_cast.h"
@@ -13,14 +14,7 @@ constexpr uint64_t kPrefetchDistance = 24;
 // Offsets are from the middle of what 32 bits can reach, because copies and regions come in no order.
 constexpr uint64_t kReach = uint64_t{1} << 31;
 
-// What a value at this position counts in a sum that must be the same later.
-uint64_t WeightOf(uint64_t position) { return SplitMix64(position) | 1; }
-
 uint32_t ValueBytesOf(uint32_t width_bits) { return width_bits < 8 ? 1 : width_bits / 8; }
-
-uint64_t AddressOf(const uint8_t* byte) { return reinterpret_cast<uintptr_t>(byte); }
-// Only of an address that AddressOf gave.
-uint8_t* ByteAt(uint64_t address) { return reinterpret_cast<uint8_t*>(address); }  // NOLINT(performance-no-int-to-ptr)
 
 // Replaces half a byte by change(its value), whatever happens to the other half meanwhile, and returns what it was.
 template <typename Change>
@@ -88,7 +82,7 @@ void TouchLog::Add(uint64_t position, uint32_t width_bits, uint64_t old_bits, ui
   };
   append(xors_, xor_bits);
   if (with_olds_) append(olds_, old_bits);
-  before_ += WeightOf(position) * old_bits;
+  before_ += AddressWeight(position) * old_bits;
 }
 
 template <typename Unit>
@@ -151,7 +145,7 @@ bool TouchLog::Xor() const {
         [&]<typename Unit>(uint64_t i, Unit old_bits) {
           return static_cast<Unit>(old_bits ^ LoadLe<Unit>(xors + i * sizeof(Unit)));
         },
-        [&](uint64_t position, uint64_t old_bits) { met_sum += WeightOf(position) * old_bits; });
+        [&](uint64_t position, uint64_t old_bits) { met_sum += AddressWeight(position) * old_bits; });
   }
   return met_sum == before_;
 }

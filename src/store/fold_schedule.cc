@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -125,10 +126,23 @@ class Planner {
 std::vector<PlannedFold> PlanFolds(std::span<const uint64_t> committed, std::span<const Edge> edges,
                                    std::span<const uint64_t> marks) {
   if (committed.size() < 2) return {};
-  Planner planner(committed, edges);
+  // Folds to the newest version, which ranks may be writing right now, do not count: a rank that asks later would plan others,
+  // and they would wait for each other.
+  std::vector<Edge> settled;
+  std::set<uint64_t> there;  // where such folds begin
+  for (const Edge& edge : edges) {
+    if (edge.to == committed.back() && edge.publication_id == kFoldPublicationId) {
+      there.insert(edge.from);
+    } else {
+      settled.push_back(edge);
+    }
+  }
+  Planner planner(committed, settled);
   for (const uint64_t level : planner.Levels()) planner.PlanLevel(level);
   for (const uint64_t mark : marks) planner.PlanMark(mark);
-  return planner.Take();
+  std::vector<PlannedFold> folds = planner.Take();
+  std::erase_if(folds, [&](const PlannedFold& fold) { return there.contains(fold.from); });
+  return folds;
 }
 
 }  // namespace xorbit

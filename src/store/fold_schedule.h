@@ -18,9 +18,9 @@ struct PlannedFold {
 };
 
 // The folds that end in the newest of `committed`, smallest first, each with a chain of edges that are there or planned before
-// it (those have no key and no bytes yet). `committed` are the committed versions, ascending, from any one on;
-// `edges` the deltas between them; `marks` the versions that folds should start from as well (0 is the base).
-// The folds that are there already are not planned again.
+// it (those have no key yet). `committed` are the committed versions, ascending, from any one on; `edges` the deltas between
+// them; `marks` the versions that folds should start from as well (0 is the base). Whoever asks, while these folds are being
+// written or afterwards, gets the same ones but for those that are there already.
 std::vector<PlannedFold> PlanFolds(std::span<const uint64_t> committed, std::span<const Edge> edges,
                                    std::span<const uint64_t> marks);
 

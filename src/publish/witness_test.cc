@@ -8,12 +8,11 @@
 #include "backend/cpu/cpu_backend.h"
 #include "base/parallel.h"
 #include "base/temporary_folder.h"
-#include "change/state_digest.h"
-#include "codec/change_digest.h"
 #include "delta/oracle.h"
 #include "publish/decide.h"
 #include "publish/rank_publisher.h"
 #include "publish/shards.h"
+#include "publish/testing/trainer.h"
 #include "tensor/tensor_test_util.h"
 #include "transport/folder_store.h"
 
@@ -36,11 +35,7 @@ class WitnessTest : public testing::Test {
     for (uint32_t rank = 0; rank < kRanks; ++rank) {
       declared_[rank] = {WholeTensor(layout_, 0), *RowShard(layout_, 1, {rank, kRanks}).value(), WholeTensor(layout_, 2)};
     }
-    StreamInfo info;
-    info.stream_id = "run";
-    info.base = OracleDigest(layout_, Tensors());
-    info.layout_digest = layout_.digest();
-    stream_.emplace(Stream::Create(*store_, info, layout_).value());
+    stream_.emplace(Stream::Create(*store_, StreamInfoOf(layout_, Tensors(), "run"), layout_).value());
     served_ = weights_;
     weights_[0][100] ^= 1;
     weights_[1][700] ^= 1;
@@ -52,19 +47,14 @@ class WitnessTest : public testing::Test {
   // What one rank does, from its own memory; `drifted_tensor` of rank 2 is off by one bit.
   Result<VersionRecord> PublishAs(Stream& stream, uint32_t rank, const std::string& id,
                                   std::optional<uint32_t> drifted_tensor) const {
-    std::vector<Buffer> memory;
-    for (const Part& part : declared_[rank]) {
-      const uint64_t unit_bytes = UnitBytesOf(layout_.tensors()[part.tensor_index].dtype);
-      const ConstBytes tensor = weights_[part.tensor_index];
-      const ConstBytes held = tensor.subspan(part.origin * unit_bytes, part.element_count() * unit_bytes);
-      memory.emplace_back(held.begin(), held.end());
-      if (rank == 2 && part.tensor_index == drifted_tensor) memory.back()[20] ^= 1;
+    std::vector<Buffer> memory = MemoryOf(layout_, declared_[rank], Tensors());
+    for (size_t i = 0; i < memory.size(); ++i) {
+      if (rank == 2 && declared_[rank][i].tensor_index == drifted_tensor) memory[i][20] ^= 1;
     }
     const std::vector<ConstBytes> served(served_.begin(), served_.end());
     RankPublisher publisher =
         RankPublisher::Make(stream, *backend_, PlanOwnership(layout_, declared_).value()[rank], served, {});
-    const std::vector<ConstBytes> held(memory.begin(), memory.end());
-    XORBIT_RETURN_IF_ERROR(publisher.Contribute({0, 1, id}, held));
+    XORBIT_RETURN_IF_ERROR(publisher.Contribute({0, 1, id}, ViewsOf(memory)));
     return SealAndDecide(stream, {0, 1, id}, {});
   }
 

@@ -6,11 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "codec/change_digest.h"
-#include "delta/oracle.h"
 #include "fault_campaign/board.h"
 #include "publish/ownership_plan.h"
-#include "store/stream_info.h"
+#include "store/testing/stream_info_of.h"
 #include "store/version_record.h"
 #include "tensor/random_live_memory.h"
 
@@ -53,15 +51,8 @@ class Model {
   const LiveMap& map(uint32_t actor) const { return maps_[actor - kLone]; }
 
   StreamInfo info() const {
-    StreamInfo info;
-    info.stream_id = "run";
-    info.base = OracleDigest(layout_, base());
-    info.layout_digest = layout_.digest();
+    StreamInfo info = StreamInfoOf(layout_, base(), "run");
     info.resume_window = 8;
-    const std::vector<uint64_t> keys = TensorKeysOf(layout_);
-    for (size_t i = 0; i < keys.size(); ++i) {
-      if (layout_.tensors()[i].frozen) info.frozen += DigestOfRange(keys[i], 0, base()[i]);
-    }
     return info;
   }
 

@@ -1,5 +1,6 @@
 // The seed of a random test. The same one by default, so that what passed yesterday passes today; XORBIT_TEST_SEED=N explores
-// others (./x test --full sets a new one and prints it), and replays a failure.
+// others (./x test --full sets a new one and prints it), and replays a failure. XORBIT_TEST_ROUNDS=N asks the long ones among
+// them for more, or fewer, rounds than they take by themselves.
 #pragma once
 
 #include <charconv>
@@ -9,13 +10,15 @@
 
 namespace xorbit {
 
-inline uint64_t TestSeed() {
-  uint64_t seed = 20261129;
-  if (const char* text = std::getenv("XORBIT_TEST_SEED"); text != nullptr) {
+inline uint64_t NumberFromEnvironment(const char* name, uint64_t otherwise) {
+  if (const char* text = std::getenv(name); text != nullptr) {
     const std::string_view digits = text;
-    std::from_chars(digits.data(), digits.data() + digits.size(), seed);
+    std::from_chars(digits.data(), digits.data() + digits.size(), otherwise);
   }
-  return seed;
+  return otherwise;
 }
+
+inline uint64_t TestSeed() { return NumberFromEnvironment("XORBIT_TEST_SEED", 20261129); }
+inline uint64_t TestRounds(uint64_t otherwise) { return NumberFromEnvironment("XORBIT_TEST_ROUNDS", otherwise); }
 
 }  // namespace xorbit

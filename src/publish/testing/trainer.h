@@ -6,14 +6,33 @@
 #include <string>
 #include <vector>
 
-#include "change/state_digest.h"
-#include "codec/change_digest.h"
 #include "delta/oracle.h"
 #include "publish/ownership_plan.h"
-#include "store/stream_info.h"
+#include "store/testing/stream_info_of.h"
 #include "tensor/random_model.h"
+#include "tensor/segment_bytes.h"
 
 namespace xorbit {
+
+// What a rank that holds these parts has in memory: each part's bytes on their own.
+inline std::vector<Buffer> MemoryOf(const Layout& layout, const std::vector<Part>& parts,
+                                    const std::vector<ConstBytes>& tensors) {
+  std::vector<Buffer> held;
+  for (const Part& part : parts) {
+    const TensorSpec& tensor = layout.tensors()[part.tensor_index];
+    const uint32_t unit_bytes = UnitBytesOf(tensor.dtype);
+    const SegmentMap map = SegmentMap::Make(layout, unit_bytes, tensor.group, {part}).value();
+    const SegmentBytes bytes = SegmentBytes::InTensors(map, tensors);
+    Buffer& memory = held.emplace_back();
+    RunWalker walker(map, 0, map.element_count());
+    Run run;
+    while (walker.Next(&run)) AppendBytes(memory, bytes.Of(run));
+  }
+  return held;
+}
+
+// Views of a rank's memory.
+inline std::vector<ConstBytes> ViewsOf(const std::vector<Buffer>& held) { return {held.begin(), held.end()}; }
 
 class TestTrainer {
  public:
@@ -46,41 +65,12 @@ class TestTrainer {
   std::vector<RankPlan> plans() const { return PlanOwnership(layout_, declared_).value(); }
   StateDigest digest() const { return OracleDigest(layout_, weights_.bytes()); }
 
-  StreamInfo stream(std::string id) const {
-    StreamInfo info;
-    info.stream_id = std::move(id);
-    info.base_fingerprint = Sha256Of(AsBytes(info.stream_id));
-    info.base = OracleDigest(layout_, served_.bytes());
-    const std::vector<uint64_t> keys = TensorKeysOf(layout_);
-    const std::vector<ConstBytes> bytes = served_.bytes();
-    for (size_t i = 0; i < bytes.size(); ++i) {
-      if (layout_.tensors()[i].frozen) info.frozen += DigestOfRange(keys[i], 0, bytes[i]);
-    }
-    info.layout_digest = layout_.digest();
-    return info;
-  }
+  StreamInfo stream(std::string id) const { return StreamInfoOf(layout_, served_.bytes(), std::move(id)); }
 
   void Step(Random& random, uint64_t per_mille) { weights_.Mutate(random, layout_, per_mille); }
   void CopyWeightsOf(const TestTrainer& other) { weights_.CopyFrom(other.weights_); }
 
-  // The memory of a rank: its declared parts' bytes, each on its own.
-  std::vector<Buffer> Held(uint32_t rank) const {
-    const std::vector<ConstBytes> tensors = weights_.bytes();
-    std::vector<Buffer> held;
-    for (const Part& part : declared_[rank]) {
-      const TensorSpec& tensor = layout_.tensors()[part.tensor_index];
-      const uint64_t unit_bytes = UnitBytesOf(tensor.dtype);
-      const SegmentMap map = SegmentMap::Make(layout_, static_cast<uint32_t>(unit_bytes), tensor.group, {part}).value();
-      Buffer bytes;
-      RunWalker walker(map, 0, map.element_count());
-      Run run;
-      while (walker.Next(&run)) {
-        AppendBytes(bytes, tensors[part.tensor_index].subspan(run.tensor_element * unit_bytes, run.element_count * unit_bytes));
-      }
-      held.push_back(std::move(bytes));
-    }
-    return held;
-  }
+  std::vector<Buffer> Held(uint32_t rank) const { return MemoryOf(layout_, declared_[rank], weights_.bytes()); }
 
  private:
   Layout layout_;
@@ -88,8 +78,5 @@ class TestTrainer {
   RandomTensors weights_;
   std::vector<std::vector<Part>> declared_;
 };
-
-// Views of a rank's memory.
-inline std::vector<ConstBytes> ViewsOf(const std::vector<Buffer>& held) { return {held.begin(), held.end()}; }
 
 }  // namespace xorbit

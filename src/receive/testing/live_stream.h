@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "codec/change_digest.h"
 #include "delta/oracle.h"
 #include "receive/engine.h"
 #include "store/stream.h"
+#include "store/testing/stream_info_of.h"
 #include "tensor/ownership.h"
 #include "tensor/random_live_memory.h"
 
@@ -30,14 +30,7 @@ class LiveStream {
       next.Mutate(random, layout_, densities[Between(random, 0, 4)]);
       states_.push_back(std::move(next));
     }
-    StreamInfo info;
-    info.stream_id = "run";
-    info.base = DigestOf(0);
-    info.layout_digest = layout_.digest();
-    const std::vector<uint64_t> keys = TensorKeysOf(layout_);
-    for (size_t i = 0; i < keys.size(); ++i) {
-      if (layout_.tensors()[i].frozen) info.frozen += DigestOfRange(keys[i], 0, states_[0].bytes()[i]);
-    }
+    const StreamInfo info = StreamInfoOf(layout_, states_[0].bytes(), "run");
     stream_ = std::make_unique<Stream>(Stream::Create(store, info, layout_).value());
   }
 

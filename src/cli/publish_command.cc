@@ -39,12 +39,17 @@ Result<Answer> RunPublish(Session& session, const PublishCommandOptions& options
                    {"state", ToText(published.state)},
                    {"payload_bytes", published.payload_bytes},
                    {"folds", published.fold_count},
+                   {"folds_error", published.folds.ok() ? Json(nullptr) : Json(published.folds.message())},
                    {"changed_elements", published.manifest ? published.manifest->change_count : 0},
                    {"timings", TimingsOf(session.timers())}};
   if (published.manifest) {
     answer.text = fmt::format("{} version {}: {} elements changed, {}{}\n", published.stream_id, published.version,
                               published.manifest->change_count, HumanBytes(static_cast<double>(published.payload_bytes)),
                               published.fold_count == 0 ? "" : fmt::format(", {} folds", published.fold_count));
+    if (!published.folds.ok()) {
+      answer.text += fmt::format("published, but its folds could not be written ({}): receivers take more deltas to it\n",
+                                 published.folds.message());
+    }
   } else {
     answer.text = fmt::format("{} version 0: a new stream, stored whole\n", published.stream_id);
   }

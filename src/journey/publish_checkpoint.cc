@@ -1,39 +1,24 @@
 // checkpoint -> diff against the newest version -> payloads, receipts, manifest -> | decided | -> folds.
+#include <algorithm>
+#include <span>
+
 #include "base/staged_folder.h"
 #include "base/text.h"
+#include "journey/anchor_files.h"
 #include "journey/store_journey.h"
 #include "publish/decide.h"
 #include "publish/fold_publisher.h"
 #include "publish/rank_publisher.h"
-#include "store/anchor.h"
 #include "store/fetch.h"
 #include "tensor/fingerprint.h"
 
 namespace xorbit {
 namespace {
 
-// The checkpoint's weights and the small files that a model needs beside them, whole.
-Status StoreAnchor(Stream& stream, uint64_t version, const Checkpoint& checkpoint) {
-  std::vector<MappedFile> others;
-  std::vector<AnchorSource> files;
-  for (const CheckpointFile& file : checkpoint.files()) files.push_back({file.path.filename().string(), file.map.bytes()});
-  if (checkpoint.is_folder()) {
-    std::error_code error;
-    for (const auto& entry : fs::directory_iterator(checkpoint.path(), error)) {
-      const std::string name = entry.path().filename().string();
-      if (!entry.is_regular_file() || entry.path().extension() == ".safetensors" || name.front() == '.') continue;
-      XORBIT_ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(entry.path()));
-      others.push_back(std::move(file));
-      files.push_back({name, others.back().bytes()});
-    }
-    if (error) return ErrnoError("cannot list '" + checkpoint.path().string() + "'", error.value());
-  }
-  return PutAnchor(stream, version, files);
-}
-
 Result<Stream> CreateStream(const Runtime& runtime, ObjectStore& store, const std::string& stream_id,
                             const Checkpoint& checkpoint, const LayoutRules& rules) {
   const Stage stage(runtime.timers, "create stream");
+  XORBIT_ASSIGN_OR_RETURN(const AnchorFiles whole, AnchorFiles::Of(checkpoint));
   XORBIT_ASSIGN_OR_RETURN(const Layout layout, ApplyRules(checkpoint.layout(), rules));
   const std::vector<ConstBytes> bytes = checkpoint.all_tensor_bytes();
   StreamInfo info;
@@ -42,9 +27,30 @@ Result<Stream> CreateStream(const Runtime& runtime, ObjectStore& store, const st
   info.base = runtime.backend->Scan(layout, bytes, ScanScope::kAll, runtime.threads);
   info.frozen = runtime.backend->Scan(layout, bytes, ScanScope::kFrozen, runtime.threads);
   info.layout_digest = layout.digest();
-  XORBIT_ASSIGN_OR_RETURN(Stream stream, Stream::Create(store, info, layout));
-  XORBIT_RETURN_IF_ERROR(StoreAnchor(stream, 0, checkpoint));
+  Result<Stream> stream = Stream::Create(store, info, layout);
+  if (stream.status().code() == Code::kExists) {
+    return RefusedError("stream " + Quoted(stream_id) +
+                        " was begun from another checkpoint, just now or by a publish that was " +
+                        "interrupted: try again, and if it stays so remove the stream's folder or name another stream");
+  }
+  if (stream.ok()) XORBIT_RETURN_IF_ERROR(whole.Store(*stream, 0));
   return stream;
+}
+
+// A publish that was interrupted may have made the stream but not stored version 0 whole: whoever has it at hand does. Whether
+// that is all that `path` can be published as.
+Result<bool> FinishStream(const Runtime& runtime, Stream& stream, const fs::path& path) {
+  XORBIT_ASSIGN_OR_RETURN(const std::vector<uint64_t> anchors, AnchorVersions(stream));
+  if (!anchors.empty()) return false;
+  XORBIT_ASSIGN_OR_RETURN(const Checkpoint checkpoint, OpenSettled(path));
+  if (checkpoint.layout().digest() != stream.layout().digest()) return false;
+  const StateDigest state =
+      runtime.backend->Scan(stream.layout(), checkpoint.all_tensor_bytes(), ScanScope::kAll, runtime.threads);
+  if (state != stream.info().base) return false;
+  XORBIT_ASSIGN_OR_RETURN(const AnchorFiles whole, AnchorFiles::Of(checkpoint));
+  XORBIT_RETURN_IF_ERROR(whole.Store(stream, 0));
+  XORBIT_ASSIGN_OR_RETURN(const uint64_t newest, stream.Newest());
+  return newest == 0;
 }
 
 // A checkpoint that is some version of the stream, opened, and which one.
@@ -66,16 +72,22 @@ Result<KnownCheckpoint> OpenBase(const Runtime& runtime, Stream& stream, const f
   return KnownCheckpoint{std::move(checkpoint), *version};
 }
 
-// The newest anchor, fetched into `folder`.
+// The newest whole version, fetched into `folder`.
 Result<KnownCheckpoint> FetchBase(const Runtime& runtime, Stream& stream, const fs::path& folder) {
   const Stage stage(runtime.timers, "fetch anchor");
-  XORBIT_ASSIGN_OR_RETURN(const std::vector<uint64_t> anchors, AnchorVersions(stream));
-  if (anchors.empty()) {
-    return RefusedError("the store holds no anchor to compare with; name a checkpoint that was published with --base");
-  }
-  XORBIT_RETURN_IF_ERROR(FetchAnchor(runtime, stream, anchors.back(), folder).status());
+  XORBIT_ASSIGN_OR_RETURN(std::vector<uint64_t> anchors, AnchorVersions(stream));
+  std::ranges::reverse(anchors);
+  Result<FetchedAnchor> fetched = FetchFirstWhole(runtime, stream, anchors, folder);
+  if (!fetched.ok()) return fetched.status().WithContext("no version to compare with, name one with --base");
   XORBIT_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::Open(folder));
-  return KnownCheckpoint{std::move(checkpoint), anchors.back()};
+  return KnownCheckpoint{std::move(checkpoint), fetched->version};
+}
+
+Result<StagedFolder> MakeScratch(const Runtime& runtime) {
+  std::error_code error;
+  const fs::path place = fs::temp_directory_path(error);
+  if (error) return ErrnoError("cannot find a folder for temporary files; set TMPDIR to one", error.value());
+  return StagedFolder::Make(*runtime.file_ops, place / "xorbit-anchor");
 }
 
 // One publisher for each owner, all of them at the stream's newest version.
@@ -84,8 +96,7 @@ Result<std::vector<RankPublisher>> MakePublishers(const Runtime& runtime, Stream
   const Stage stage(runtime.timers, "baseline");
   XORBIT_ASSIGN_OR_RETURN(auto owners, PlanOwners(stream.layout(), options.owner_count, options.split));
   XORBIT_ASSIGN_OR_RETURN(const uint64_t newest, stream.Newest());
-  XORBIT_ASSIGN_OR_RETURN(const std::vector<Hop> route, stream.Route(base.version, newest));
-  XORBIT_ASSIGN_OR_RETURN(const std::vector<Delta> chain, FetchRoute(stream, route, {.threads = runtime.threads}));
+  XORBIT_ASSIGN_OR_RETURN(const FetchedRoute way, FetchWay(stream, base.version, newest, {.threads = runtime.threads}));
   PublishOptions publish;
   publish.codec = options.codec.value_or(CodecId::kSparse);
   publish.encode = options.encode;
@@ -95,42 +106,59 @@ Result<std::vector<RankPublisher>> MakePublishers(const Runtime& runtime, Stream
   for (RankPlan& plan : PlansOf(std::move(owners))) {
     RankPublisher publisher =
         RankPublisher::Make(stream, *runtime.backend, std::move(plan), base.checkpoint.all_tensor_bytes(), publish);
-    XORBIT_RETURN_IF_ERROR(publisher.CatchUp(newest, chain));
+    XORBIT_RETURN_IF_ERROR(publisher.CatchUp(newest, way.deltas));
     publishers.push_back(std::move(publisher));
   }
   return publishers;
 }
 
 // Unused objects of earlier tries must not be taken for ours: the id says what is published from what.
-std::string PublicationIdOf(const StateDigest& base, const StateDigest& target) {
-  return "p" + ToText(base).substr(0, 8) + ToText(target).substr(0, 16);
+std::string PublicationIdOf(const StateDigest& base, const StateDigest& target, int attempt) {
+  const std::string id = "p" + ToText(base).substr(0, 8) + ToText(target).substr(0, 16);
+  return attempt == 1 ? id : id + "-" + std::to_string(attempt);
+}
+
+// Receipts and seals a publication to version `next`. One that was interrupted is finished by the same call; if it had other
+// owners or another codec its receipts are in the way, and the next id is tried.
+Result<Manifest> Contribute(const Runtime& runtime, Stream& stream, std::span<RankPublisher> publishers, uint64_t next,
+                            const Checkpoint& checkpoint) {
+  constexpr int kMaxAttempts = 100;
+  const uint64_t base = publishers.front().version();
+  XORBIT_ASSIGN_OR_RETURN(const VersionRecord parent, stream.DecidedRecord(base));
+  const std::vector<ConstBytes> bytes = checkpoint.all_tensor_bytes();
+  const StateDigest state = runtime.backend->Scan(stream.layout(), bytes, ScanScope::kAll, runtime.threads);
+  const auto contribute = [&](const PublicationPlace& place) -> Result<Manifest> {
+    for (RankPublisher& publisher : publishers) XORBIT_RETURN_IF_ERROR(publisher.ContributeTensors(place, bytes));
+    return stream.Seal(place);
+  };
+  for (int attempt = 1;; ++attempt) {
+    Result<Manifest> manifest = contribute({base, next, PublicationIdOf(parent.target, state, attempt)});
+    if (manifest.ok() && manifest->target != state) {
+      return RefusedError("a frozen tensor changed, or the checkpoint did while it was read: nothing was published");
+    }
+    if (manifest.status().code() != Code::kExists || attempt == kMaxAttempts) return manifest;
+  }
 }
 
 Status PublishNext(const Runtime& runtime, Stream& stream, const Checkpoint& checkpoint, const KnownCheckpoint& base,
                    const PublishRequest& request, PublishedCheckpoint* published) {
   XORBIT_ASSIGN_OR_RETURN(std::vector<RankPublisher> publishers, MakePublishers(runtime, stream, base, request.delta));
-  XORBIT_ASSIGN_OR_RETURN(const auto parent, stream.Record(publishers.front().version()));
   XORBIT_ASSIGN_OR_RETURN(const uint64_t next, stream.NextFree());
-  const std::vector<ConstBytes> bytes = checkpoint.all_tensor_bytes();
-  const StateDigest state = runtime.backend->Scan(stream.layout(), bytes, ScanScope::kAll, runtime.threads);
-  const PublicationPlace place = {parent->version, next, PublicationIdOf(parent->target, state)};
-  for (RankPublisher& publisher : publishers) XORBIT_RETURN_IF_ERROR(publisher.ContributeTensors(place, bytes));
+  XORBIT_ASSIGN_OR_RETURN(const Manifest manifest, Contribute(runtime, stream, publishers, next, checkpoint));
   // Fence: the delta is in the store; from here on its version is decided once, by whoever is first.
-  XORBIT_ASSIGN_OR_RETURN(const Manifest manifest, stream.Seal(place));
-  if (manifest.target != state) {
-    return RefusedError("a frozen tensor changed, or the checkpoint did while it was read: nothing was published");
-  }
   XORBIT_ASSIGN_OR_RETURN(const VersionRecord decided, stream.Decide(CommitRecord(manifest)));
   for (RankPublisher& publisher : publishers) {
     XORBIT_ASSIGN_OR_RETURN(const bool won, publisher.Settle(decided));
     if (!won) return RefusedError("another publisher decided version " + std::to_string(next) + "; publish again");
   }
   published->version = next;
-  published->state = state;
+  published->state = manifest.target;
   for (const ManifestOwner& owner : manifest.owners) published->payload_bytes += owner.byte_count;
   published->manifest = manifest;
   const Stage stage(runtime.timers, "folds");
-  XORBIT_ASSIGN_OR_RETURN(published->fold_count, PublishFolds(stream, publishers, request.marks, {}));
+  const Result<size_t> fold_count = PublishFolds(stream, publishers, request.marks, {});
+  published->fold_count = fold_count.ok() ? *fold_count : 0;
+  published->folds = fold_count.status();
   return {};
 }
 
@@ -138,14 +166,22 @@ Status PublishNext(const Runtime& runtime, Stream& stream, const Checkpoint& che
 
 Result<PublishedCheckpoint> PublishCheckpoint(const Runtime& runtime, ObjectStore& store, const PublishRequest& request) {
   XORBIT_ASSIGN_OR_RETURN(const Checkpoint checkpoint, OpenSettled(request.checkpoint));
+  std::optional<AnchorFiles> whole;  // looked at first: what cannot be stored is refused before anything is published
+  if (request.with_anchor) {
+    XORBIT_ASSIGN_OR_RETURN(whole, AnchorFiles::Of(checkpoint));
+  }
+  const fs::path first = request.base.value_or(request.checkpoint);
   PublishedCheckpoint published;
   Result<Stream> opened = Stream::Open(store, request.stream_id);
   if (!opened.ok() && opened.status().code() != Code::kNotFound) return opened.status();
-  std::optional<KnownCheckpoint> base;
-  if (!opened.ok()) {
+  if (opened.ok()) {
+    XORBIT_ASSIGN_OR_RETURN(published.created, FinishStream(runtime, *opened, first));
+  } else {
     const std::string id = request.stream_id.empty() ? std::string(kDefaultStreamId) : request.stream_id;
-    XORBIT_ASSIGN_OR_RETURN(const Checkpoint first, OpenSettled(request.base.value_or(request.checkpoint)));
-    opened = CreateStream(runtime, store, id, first, request.delta.rules);
+    XORBIT_ASSIGN_OR_RETURN(const Checkpoint version_0, OpenSettled(first));
+    XORBIT_RETURN_IF_ERROR(RequireSameLayout(checkpoint.layout(), Quoted(request.checkpoint.string()), version_0.layout(),
+                                             Quoted(first.string())));
+    opened = CreateStream(runtime, store, id, version_0, request.delta.rules);
     XORBIT_RETURN_IF_ERROR(opened.status());
     published.created = true;
   }
@@ -156,17 +192,18 @@ Result<PublishedCheckpoint> PublishCheckpoint(const Runtime& runtime, ObjectStor
 
   XORBIT_RETURN_IF_ERROR(
       RequireSameLayout(checkpoint.layout(), Quoted(request.checkpoint.string()), stream.layout(), "the stream"));
-  // Never published: goes away with this call.
-  XORBIT_ASSIGN_OR_RETURN(const StagedFolder scratch,
-                          StagedFolder::Make(*runtime.file_ops, fs::temp_directory_path() / "xorbit-anchor"));
+  XORBIT_ASSIGN_OR_RETURN(const StagedFolder scratch, MakeScratch(runtime));  // never published: goes away with this call
+  std::optional<KnownCheckpoint> base;
   if (request.base) {
     XORBIT_ASSIGN_OR_RETURN(base, OpenBase(runtime, stream, *request.base));
   } else {
     XORBIT_ASSIGN_OR_RETURN(base, FetchBase(runtime, stream, scratch.path() / "full"));
   }
   XORBIT_RETURN_IF_ERROR(PublishNext(runtime, stream, checkpoint, *base, request, &published));
-  if (request.with_anchor) XORBIT_RETURN_IF_ERROR(StoreAnchor(stream, published.version, checkpoint));
-  return published;
+  if (!whole) return published;
+  const Status stored = whole->Store(stream, published.version);
+  if (stored.ok()) return published;
+  return stored.WithContext("version " + std::to_string(published.version) + " is published, but could not be stored whole");
 }
 
 }  // namespace xorbit

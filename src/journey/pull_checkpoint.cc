@@ -1,18 +1,17 @@
 // which version is here? -> route -> fetch + verify -> plan -> pre-flight into a journal -> | stored |.
+#include <algorithm>
+
 #include "base/staged_folder.h"
 #include "base/text.h"
+#include "journey/anchor_files.h"
 #include "journey/patch_plan.h"
 #include "journey/store_journey.h"
 #include "receive/file_target.h"
-#include "store/anchor.h"
 #include "store/fetch.h"
 #include "store/routes.h"
 
 namespace xorbit {
 namespace {
-
-// A way may lose an object to the collector while it is fetched; another one is then there.
-constexpr int kRouteTries = 3;
 
 struct Place {
   uint64_t version;
@@ -22,20 +21,15 @@ struct Place {
 // The plan that brings a checkpoint from one place of the stream to another.
 Result<PatchPlan> PlanPull(const Runtime& runtime, Stream& stream, const Place& from, const Place& to,
                            PulledCheckpoint* pulled) {
-  for (int attempt = 1;; ++attempt) {
-    XORBIT_ASSIGN_OR_RETURN(const std::vector<Hop> route, stream.Route(from.version, to.version));
-    Result<std::vector<Delta>> deltas = [&] {
-      const Stage stage(runtime.timers, "fetch + verify");
-      return FetchRoute(stream, route, {.threads = runtime.threads});
-    }();
-    if (deltas.ok()) {
-      pulled->object_count += route.size();
-      for (const Delta& delta : *deltas) pulled->fetched_bytes += delta.total_file_bytes;
-      const Direction first = route.front().backward ? Direction::kInverse : Direction::kForward;
-      return PlanRoute(runtime, std::move(deltas).value(), first, from.state, to.state);
-    }
-    if (deltas.status().code() != Code::kNotFound || attempt == kRouteTries) return deltas.status();
-  }
+  Result<FetchedRoute> fetched = [&] {
+    const Stage stage(runtime.timers, "fetch + verify");
+    return FetchWay(stream, from.version, to.version, {.threads = runtime.threads});
+  }();
+  if (!fetched.ok()) return fetched.status();
+  pulled->object_count += fetched->route.size();
+  for (const Delta& delta : fetched->deltas) pulled->fetched_bytes += delta.total_file_bytes;
+  const Direction first = fetched->route.front().backward ? Direction::kInverse : Direction::kForward;
+  return PlanRoute(runtime, std::move(fetched->deltas), first, from.state, to.state);
 }
 
 Result<VersionRecord> TargetOf(Stream& stream, std::optional<uint64_t> version) {
@@ -48,19 +42,23 @@ Result<VersionRecord> TargetOf(Stream& stream, std::optional<uint64_t> version) 
   return *record;
 }
 
-// The anchor from which the target is cheapest to reach, by the bytes of the way.
-Result<uint64_t> NearestAnchor(Stream& stream, uint64_t target) {
+// The anchors from which the target can be reached, the one with the cheapest way first.
+Result<std::vector<uint64_t>> NearestAnchors(Stream& stream, uint64_t target) {
   XORBIT_ASSIGN_OR_RETURN(const std::vector<uint64_t> anchors, AnchorVersions(stream));
-  std::optional<std::pair<uint64_t, uint64_t>> best;  // bytes, version
+  std::vector<std::pair<uint64_t, uint64_t>> reachable;  // bytes of the way, version
   for (const uint64_t anchor : anchors) {
     const Result<std::vector<Hop>> route = stream.Route(anchor, target);
     if (!route.ok() && route.status().code() != Code::kNotFound) return route.status();
-    if (!route.ok()) continue;
-    const std::pair<uint64_t, uint64_t> candidate = {ByteCountOf(*route), anchor};
-    if (!best || candidate < *best) best = candidate;
+    if (route.ok()) reachable.emplace_back(ByteCountOf(*route), anchor);
   }
-  if (!best) return RefusedError("the store holds no anchor from which version " + std::to_string(target) + " can be reached");
-  return best->second;
+  if (reachable.empty()) {
+    return RefusedError("the store holds no whole version from which version " + std::to_string(target) +
+                        " can be reached; pull into a checkpoint that is a version of the stream");
+  }
+  std::sort(reachable.begin(), reachable.end());
+  std::vector<uint64_t> versions;
+  for (const auto& [byte_count, version] : reachable) versions.push_back(version);
+  return versions;
 }
 
 // Brings what lies at `path` to the target.
@@ -79,7 +77,7 @@ Status PullInPlace(const Runtime& runtime, Stream& stream, const fs::path& path,
     XORBIT_ASSIGN_OR_RETURN(const std::optional<uint64_t> version, VersionOfState(stream, state));
     if (!version) {
       return RefusedError(Quoted(path.string()) + " is no version of stream " + Quoted(stream.info().stream_id) +
-                          ": its state digest is " + ToText(state));
+                          ": its state digest is " + ToText(state) + "; pull into a new folder to get one");
     }
     pulled->from = version;
     // Two versions may be one state: an update without changes.
@@ -96,11 +94,11 @@ Status PullInPlace(const Runtime& runtime, Stream& stream, const fs::path& path,
 // Makes `path` from an anchor: fetched and brought to the target under a hidden name, so that it appears finished.
 Status PullFromAnchor(const Runtime& runtime, Stream& stream, const fs::path& path, const VersionRecord& to,
                       PulledCheckpoint* pulled) {
-  XORBIT_ASSIGN_OR_RETURN(const uint64_t anchor, NearestAnchor(stream, to.version));
+  XORBIT_ASSIGN_OR_RETURN(const std::vector<uint64_t> anchors, NearestAnchors(stream, to.version));
   XORBIT_ASSIGN_OR_RETURN(StagedFolder staged, StagedFolder::Make(*runtime.file_ops, path));
   const fs::path full = staged.path() / "full";
-  XORBIT_ASSIGN_OR_RETURN(const uint64_t anchor_bytes, FetchAnchor(runtime, stream, anchor, full));
-  pulled->fetched_bytes += anchor_bytes;
+  XORBIT_ASSIGN_OR_RETURN(const FetchedAnchor anchor, FetchFirstWhole(runtime, stream, anchors, full));
+  pulled->fetched_bytes += anchor.byte_count;
   XORBIT_RETURN_IF_ERROR(PullInPlace(runtime, stream, full, to, pulled));
   pulled->from.reset();
   XORBIT_RETURN_IF_ERROR(runtime.file_ops->RenameNoReplace(full, path));
@@ -108,6 +106,15 @@ Status PullFromAnchor(const Runtime& runtime, Stream& stream, const fs::path& pa
 }
 
 }  // namespace
+
+Result<std::optional<uint64_t>> VersionOfState(Stream& stream, const StateDigest& state) {
+  XORBIT_ASSIGN_OR_RETURN(const uint64_t newest, stream.Newest());
+  for (uint64_t version = newest + 1; version-- > 0;) {
+    XORBIT_ASSIGN_OR_RETURN(const VersionRecord record, stream.DecidedRecord(version));
+    if (record.committed() && record.target == state) return std::optional(version);
+  }
+  return std::optional<uint64_t>();
+}
 
 Result<PulledCheckpoint> PullCheckpoint(const Runtime& runtime, ObjectStore& store, std::string_view stream_id,
                                         const fs::path& checkpoint, std::optional<uint64_t> version) {

@@ -32,11 +32,13 @@ struct PublishedCheckpoint {
   std::optional<Manifest> manifest;  // of the delta from the version before; none for version 0
   uint64_t payload_bytes = 0;
   size_t fold_count = 0;
+  Status folds;  // why some could not be written: the version is published all the same, and receivers take more deltas to it
 };
 
 // Publishes the checkpoint as the stream's next version, as a delta from the newest one; the first checkpoint of all begins the
-// stream as version 0 and is stored whole. kRefused if the layout is not the stream's, the base is no version of it, or another
-// publisher was faster: then nothing but unused objects was written, and the same call may be made again.
+// stream as version 0 and is stored whole; where that was interrupted, the same checkpoint finishes it. kRefused if the layout
+// is not the stream's, the base is no version of it, or another publisher was faster: then nothing but unused objects was
+// written, and the same call may be made again.
 Result<PublishedCheckpoint> PublishCheckpoint(const Runtime& runtime, ObjectStore& store, const PublishRequest& request);
 
 struct PulledCheckpoint {
@@ -58,8 +60,5 @@ Result<PulledCheckpoint> PullCheckpoint(const Runtime& runtime, ObjectStore& sto
 
 // The committed version that has this state; nothing if none has. The newest is tried first.
 Result<std::optional<uint64_t>> VersionOfState(Stream& stream, const StateDigest& state);
-
-// Fetches version `version` whole into the new folder `folder`, which appears when all of it was verified. Returns the bytes.
-Result<uint64_t> FetchAnchor(const Runtime& runtime, Stream& stream, uint64_t version, const fs::path& folder);
 
 }  // namespace xorbit

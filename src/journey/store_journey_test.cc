@@ -7,6 +7,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "base/temporary_folder.h"
+#include "base/testing/forwarding_file_ops.h"
 #include "base/testing/seed.h"
 #include "tensor/checkpoint_writer.h"
 #include "tensor/random_model.h"
@@ -55,6 +56,22 @@ class StoreJourneyTest : public testing::Test {
       if (version == 4) base = State(1);
       EXPECT_EQ(Publish(version, version == 0 ? std::nullopt : base).version, version);
     }
+  }
+
+  // Flips a byte in every object whose path holds `part`; how many.
+  size_t Damage(std::string_view part) {
+    size_t count = 0;
+    for (const auto& entry : fs::recursive_directory_iterator(folder_ / "store")) {
+      if (!entry.is_regular_file() || entry.path().string().find(part) == std::string::npos) continue;
+      const UniqueFd file = PosixFileOps().OpenForWrite(entry.path()).value();
+      const uint64_t middle = fs::file_size(entry.path()) / 2;
+      uint8_t byte[1];
+      EXPECT_TRUE(ReadAt(file, byte, middle).ok());
+      byte[0] ^= 0xa5;
+      EXPECT_TRUE(PosixFileOps().Pwrite(file, byte, middle).ok());
+      ++count;
+    }
+    return count;
   }
 
   // Both hold the same weights, in files of the same names.
@@ -134,16 +151,113 @@ TEST_F(StoreJourneyTest, ADamagedPayloadIsRefusedBeforeAnythingChanges) {
   PublishAll();
   const fs::path sampler = folder_ / "sampler";
   ASSERT_TRUE(PullCheckpoint(runtime_, *store_, "", sampler, 0).ok());
-  for (const auto& entry : fs::recursive_directory_iterator(folder_ / "store")) {
-    if (entry.path().extension() != ".xob") continue;
-    fs::permissions(entry.path(), fs::perms::owner_all);
-    const UniqueFd file = PosixFileOps().OpenForWrite(entry.path()).value();
-    const uint8_t flipped[1] = {0xa5};
-    ASSERT_TRUE(PosixFileOps().Pwrite(file, flipped, fs::file_size(entry.path()) / 2).ok());
-  }
+  EXPECT_GE(Damage(".xob"), kVersions);
   const auto pulled = PullCheckpoint(runtime_, *store_, "", sampler, 5);
   EXPECT_EQ(pulled.status().code(), Code::kCorrupt);
   ExpectEqual(sampler, 0);
+}
+
+TEST_F(StoreJourneyTest, ADamagedDeltaIsGoneAround) {
+  PublishAll();
+  const fs::path sampler = folder_ / "sampler";
+  ASSERT_TRUE(PullCheckpoint(runtime_, *store_, "", sampler, 0).ok());
+  ASSERT_GE(Damage("/fold/owner-"), 1U);
+  ASSERT_TRUE(PullCheckpoint(runtime_, *store_, "", sampler, 5).ok());
+  ExpectEqual(sampler, 5);
+}
+
+TEST_F(StoreJourneyTest, AMissingStepIsGoneAround) {
+  PublishAll();
+  const fs::path sampler = folder_ / "sampler";
+  ASSERT_TRUE(PullCheckpoint(runtime_, *store_, "", sampler, 2).ok());
+  ASSERT_TRUE(fs::exists(folder_ / "store/main/v000003/from_v000000/fold"));
+  fs::remove_all(folder_ / "store/main/v000003/from_v000002");
+  ASSERT_TRUE(PullCheckpoint(runtime_, *store_, "", sampler, 3).ok());
+  ExpectEqual(sampler, 3);
+}
+
+TEST_F(StoreJourneyTest, ADamagedWholeVersionIsPassedOver) {
+  Publish(0);
+  PublishRequest request;
+  request.checkpoint = State(1);
+  request.with_anchor = true;
+  ASSERT_TRUE(PublishCheckpoint(runtime_, *store_, request).ok());
+  ASSERT_GE(Damage("v000001/full/model"), 1U);
+  ASSERT_TRUE(PullCheckpoint(runtime_, *store_, "", folder_ / "sampler", 1).ok());
+  ExpectEqual(folder_ / "sampler", 1);
+  EXPECT_EQ(Publish(2).version, 2U);
+}
+
+// A publish was killed between making the stream and storing version 0.
+TEST_F(StoreJourneyTest, AStreamWithoutItsVersionZeroIsFinished) {
+  Publish(0);
+  const fs::path whole = folder_ / "store/main/v000000/full";
+  fs::remove(whole / "anchor.json");
+  const PublishedCheckpoint finished = Publish(0);
+  EXPECT_TRUE(finished.created);
+  EXPECT_EQ(finished.version, 0U);
+  ASSERT_TRUE(PullCheckpoint(runtime_, *store_, "", folder_ / "sampler", 0).ok());
+  ExpectEqual(folder_ / "sampler", 0);
+  for (const auto& entry : fs::directory_iterator(whole)) fs::remove(entry);
+  EXPECT_EQ(Publish(1, State(0)).version, 1U);
+  EXPECT_TRUE(fs::exists(whole / "anchor.json"));
+}
+
+TEST_F(StoreJourneyTest, WhatCannotBeStoredIsRefusedBeforeAnythingIsWritten) {
+  ASSERT_TRUE(WriteWholeFile(PosixFileOps(), State(0) / "read me.txt", AsBytes("hello")).ok());
+  PublishRequest request;
+  request.checkpoint = State(0);
+  const Status status = PublishCheckpoint(runtime_, *store_, request).status();
+  EXPECT_EQ(status.code(), Code::kRefused);
+  EXPECT_THAT(status.message(), HasSubstr("'read me.txt'"));
+  EXPECT_FALSE(fs::exists(folder_ / "store"));
+  Publish(1);
+  request.with_anchor = true;
+  EXPECT_EQ(PublishCheckpoint(runtime_, *store_, request).status().code(), Code::kRefused);
+  EXPECT_EQ(Stream::Open(*store_, "").value().Newest().value(), 0U);
+}
+
+// No object whose path holds `part` can be created.
+class FailingObjects final : public ForwardingFileOps {
+ public:
+  explicit FailingObjects(std::string part) : part_(std::move(part)) {}
+  Status Link(const fs::path& from, const fs::path& to) override {
+    if (to.string().find(part_) != std::string::npos) return IoError("no space");
+    return ForwardingFileOps::Link(from, to);
+  }
+
+ private:
+  const std::string part_;
+};
+
+TEST_F(StoreJourneyTest, AnInterruptedPublicationDoesNotBlockOneWithOtherOwners) {
+  Publish(0);
+  FailingObjects ops("v000001/version.json");
+  const auto failing = OpenFolderStore(ops, folder_ / "store").value();
+  for (const uint32_t owner_count : {3, 1, 2}) {
+    PublishRequest request;
+    request.checkpoint = State(1);
+    request.delta.owner_count = owner_count;
+    EXPECT_EQ(PublishCheckpoint(runtime_, *failing, request).status().code(), Code::kIo);
+  }
+  EXPECT_EQ(Publish(1).version, 1U);
+  ASSERT_TRUE(PullCheckpoint(runtime_, *store_, "", folder_ / "sampler", 1).ok());
+  ExpectEqual(folder_ / "sampler", 1);
+}
+
+TEST_F(StoreJourneyTest, AVersionWhoseFoldsFailIsPublished) {
+  for (uint64_t version = 0; version <= 2; ++version) Publish(version);
+  FailingObjects ops("/fold/");
+  const auto failing = OpenFolderStore(ops, folder_ / "store").value();
+  PublishRequest request;
+  request.checkpoint = State(3);
+  const auto published = PublishCheckpoint(runtime_, *failing, request);
+  ASSERT_TRUE(published.ok()) << published.status().message();
+  EXPECT_EQ(published->version, 3U);
+  EXPECT_EQ(published->fold_count, 0U);
+  EXPECT_EQ(published->folds.code(), Code::kIo);
+  ASSERT_TRUE(PullCheckpoint(runtime_, *store_, "", folder_ / "sampler", 3).ok());
+  ExpectEqual(folder_ / "sampler", 3);
 }
 
 }  // namespace

@@ -10,15 +10,6 @@
 namespace xorbit {
 namespace {
 
-Result<std::vector<uint64_t>> CommittedVersions(Stream& stream, uint64_t newest) {
-  std::vector<uint64_t> versions;
-  for (uint64_t version = 0; version <= newest; ++version) {
-    XORBIT_ASSIGN_OR_RETURN(const auto record, stream.Record(version));
-    if (record && record->committed()) versions.push_back(version);
-  }
-  return versions;
-}
-
 // A fold that was planned before this one has been sealed by now; where it lies follows from what it is.
 std::vector<Hop> Located(const Stream& stream, std::vector<Hop> hops) {
   for (Hop& hop : hops) {
@@ -45,7 +36,7 @@ Status PublishFold(Stream& stream, std::span<RankPublisher> publishers, uint64_t
 Result<size_t> PublishFolds(Stream& stream, std::span<RankPublisher> publishers, std::span<const uint64_t> marks,
                             const DecideOptions& options) {
   const uint64_t version = publishers.front().version();
-  XORBIT_ASSIGN_OR_RETURN(const std::vector<uint64_t> committed, CommittedVersions(stream, version));
+  XORBIT_ASSIGN_OR_RETURN(const std::vector<uint64_t> committed, stream.CommittedVersions(version));
   XORBIT_ASSIGN_OR_RETURN(const std::vector<Edge> edges, stream.Edges(0, version));
   const std::vector<PlannedFold> folds = PlanFolds(committed, edges, marks);
   for (const PlannedFold& fold : folds) {

@@ -20,7 +20,7 @@ Result<AnchorFile> ParseFile(const Json& json) {
   XORBIT_ASSIGN_OR_RETURN(file.name, GetId(json, "name"));
   XORBIT_ASSIGN_OR_RETURN(file.byte_count, GetUnsigned(json, "byte_count"));
   XORBIT_ASSIGN_OR_RETURN(file.sha256, GetSha256(json, "sha256"));
-  if (file.name == kAnchorName) return CorruptError("field 'name' must not be " + file.name);
+  if (!IsAnchorFileName(file.name)) return CorruptError("field 'name' must not be " + file.name);
   return file;
 }
 
@@ -31,6 +31,8 @@ Result<VersionRecord> RequireCommitted(Stream& stream, uint64_t version) {
 }
 
 }  // namespace
+
+bool IsAnchorFileName(std::string_view name) { return IsSafeId(name) && name != kAnchorName; }
 
 std::string WriteAnchor(const Anchor& anchor) {
   OrderedJson json;

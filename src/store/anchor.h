@@ -15,7 +15,7 @@ namespace xorbit {
 inline constexpr uint64_t kMaxAnchorBytes = uint64_t{16} << 20;
 
 struct AnchorFile {
-  std::string name;  // a file name, as IsSafeId says
+  std::string name;  // as IsAnchorFileName says
   uint64_t byte_count = 0;
   Sha256Digest sha256{};
   friend bool operator==(const AnchorFile&, const AnchorFile&) = default;
@@ -30,6 +30,9 @@ struct Anchor {
 
 std::string WriteAnchor(const Anchor& anchor);  // deterministic
 Result<Anchor> ParseAnchor(std::string_view json);
+
+// A name that an anchor's file may have.
+bool IsAnchorFileName(std::string_view name);
 
 // A file to store; the bytes may be a mapped file's.
 struct AnchorSource {

@@ -1,18 +1,36 @@
 #include "store/fetch.h"
 
+#include <set>
 #include <string>
 
+#include "base/checked_math.h"
 #include "base/parallel.h"
 #include "base/text.h"
 
 namespace xorbit {
+namespace {
+
+// More than any codec needs for all elements of a layout, with every table and hash beside them.
+uint64_t MostDeltaBytes(const Layout& layout, uint64_t owner_count) {
+  constexpr uint64_t kAnyDelta = uint64_t{16} << 20;
+  constexpr uint64_t kOwner = uint64_t{64} << 10;
+  const uint64_t fixed = kAnyDelta + owner_count * kOwner;
+  const auto plain = CheckedMul(layout.total_bytes(), 2);
+  return plain ? CheckedAdd(*plain, fixed).value_or(UINT64_MAX) : UINT64_MAX;
+}
+
+}  // namespace
 
 Result<Delta> FetchDelta(Stream& stream, const Edge& edge, const FetchOptions& options) {
   const std::string& stream_id = stream.info().stream_id;
   XORBIT_ASSIGN_OR_RETURN(Manifest manifest, stream.ReadManifest(edge));
+  const uint64_t most_bytes = MostDeltaBytes(stream.layout(), manifest.owners.size());
   uint64_t total_bytes = 0;
   for (const ManifestOwner& owner : manifest.owners) {
     // Compared one by one, so that the sum cannot wrap.
+    if (owner.byte_count > most_bytes - total_bytes) {
+      return CorruptError(edge.manifest_key + ": its payloads are larger than any delta of this model");
+    }
     if (owner.byte_count > options.memory_limit_bytes - total_bytes) {
       return RefusedError(edge.manifest_key + ": its payloads take more than the " +
                           std::to_string(options.memory_limit_bytes) + " bytes that may be staged");
@@ -49,6 +67,29 @@ Result<std::vector<Delta>> FetchRoute(Stream& stream, std::span<const Hop> route
     deltas.push_back(std::move(delta));
   }
   return deltas;
+}
+
+Result<FetchedRoute> FetchWay(Stream& stream, uint64_t from, uint64_t to, const FetchOptions& options) {
+  std::set<PublicationPlace> avoided;
+  Status first_failure;
+  for (;;) {
+    Result<std::vector<Hop>> route = stream.Route(from, to, avoided);
+    if (!route.ok() && route.status().code() == Code::kNotFound && !first_failure.ok()) return first_failure;
+    if (!route.ok()) return route.status();
+    std::vector<Delta> deltas;
+    for (const Hop& hop : *route) {
+      Result<Delta> delta = FetchDelta(stream, hop.edge, options);
+      if (!delta.ok()) {
+        const Code code = delta.status().code();
+        if (code != Code::kNotFound && code != Code::kCorrupt) return delta.status();
+        if (first_failure.ok()) first_failure = delta.status();
+        avoided.insert(PlaceOf(hop.edge));
+        break;
+      }
+      deltas.push_back(std::move(delta).value());
+    }
+    if (deltas.size() == route->size()) return FetchedRoute{std::move(route).value(), std::move(deltas)};
+  }
 }
 
 }  // namespace xorbit

@@ -21,4 +21,13 @@ Result<Delta> FetchDelta(Stream& stream, const Edge& edge, const FetchOptions& o
 // The deltas of a route, in order; all of them are in memory at once. Errors as for one.
 Result<std::vector<Delta>> FetchRoute(Stream& stream, std::span<const Hop> route, const FetchOptions& options);
 
+struct FetchedRoute {
+  std::vector<Hop> route;
+  std::vector<Delta> deltas;
+};
+
+// The deltas of the cheapest way between two committed versions that can be fetched whole: what turns out to be missing or
+// damaged is avoided. If there is no such way, the error of the first one, or Stream::Route's.
+Result<FetchedRoute> FetchWay(Stream& stream, uint64_t from, uint64_t to, const FetchOptions& options);
+
 }  // namespace xorbit

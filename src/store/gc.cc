@@ -67,15 +67,6 @@ Status RemoveDead(Stream& stream, const Folders& folders, int64_t grace_ns, GcRe
   return {};
 }
 
-Result<std::vector<uint64_t>> CommittedVersions(Stream& stream, uint64_t newest) {
-  std::vector<uint64_t> committed;
-  for (uint64_t version = 0; version <= newest; ++version) {
-    XORBIT_ASSIGN_OR_RETURN(const std::optional<VersionRecord> record, stream.Record(version));
-    if (record && record->committed()) committed.push_back(version);
-  }
-  return committed;
-}
-
 // Whether what is no delta and no anchor now can never be one again: it was never sealed, or it is sealed and lost. Anything
 // else is damaged, or was read badly, and may be whole tomorrow: a way that an earlier list kept may depend on it.
 Result<bool> IsLost(Stream& stream, const PublicationPlace& place, const Folder& folder) {
@@ -99,7 +90,7 @@ Result<Tombstones> PlanTombstones(Stream& stream, const Folders& folders, const 
   XORBIT_ASSIGN_OR_RETURN(const uint64_t count, stream.TombstoneCount());
   tombstones.number = count + 1;
   XORBIT_ASSIGN_OR_RETURN(const uint64_t newest, stream.Newest());
-  XORBIT_ASSIGN_OR_RETURN(const std::vector<uint64_t> committed, CommittedVersions(stream, newest));
+  XORBIT_ASSIGN_OR_RETURN(const std::vector<uint64_t> committed, stream.CommittedVersions(newest));
   XORBIT_ASSIGN_OR_RETURN(const std::vector<Edge> edges, stream.Edges(0, newest));
   XORBIT_ASSIGN_OR_RETURN(const std::vector<uint64_t> anchors, AnchorVersions(stream));
   RetentionPolicy policy = options.policy;

@@ -155,9 +155,27 @@ Result<uint64_t> Stream::NextFree() {
 Result<uint64_t> Stream::Newest() {
   XORBIT_ASSIGN_OR_RETURN(uint64_t version, NextFree());
   for (;;) {
-    XORBIT_ASSIGN_OR_RETURN(const std::optional<VersionRecord> record, Record(--version));
-    if (record && record->committed()) return version;  // version 0 is, or Open would have failed
+    XORBIT_ASSIGN_OR_RETURN(const VersionRecord record, DecidedRecord(--version));
+    if (record.committed()) return version;  // version 0 is, or Open would have failed
   }
+}
+
+// Whoever walks over versions walks over records that are there: a record with a number of many digits costs nobody a walk over
+// all numbers below it.
+Result<VersionRecord> Stream::DecidedRecord(uint64_t version) {
+  XORBIT_ASSIGN_OR_RETURN(std::optional<VersionRecord> record, Record(version));
+  if (record) return std::move(*record);
+  return CorruptError(VersionRecordKey(state_->info.stream_id, version) +
+                      " is missing, although a later version is decided: restore it, or begin a new stream");
+}
+
+Result<std::vector<uint64_t>> Stream::CommittedVersions(uint64_t newest) {
+  std::vector<uint64_t> committed;
+  for (uint64_t version = 0; version <= newest; ++version) {
+    XORBIT_ASSIGN_OR_RETURN(const VersionRecord record, DecidedRecord(version));
+    if (record.committed()) committed.push_back(version);
+  }
+  return committed;
 }
 
 Result<VersionRecord> Stream::CommittedRecord(uint64_t version) {

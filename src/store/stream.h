@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,6 +43,10 @@ class Stream {
 
   // The decision on a version; nothing while there is none. What it returns is durable and final.
   Result<std::optional<VersionRecord>> Record(uint64_t version);
+  // The decision on a version before one that is decided: kCorrupt if there is none, for versions are decided without gaps.
+  Result<VersionRecord> DecidedRecord(uint64_t version);
+  // The committed versions up to `newest`, which is decided.
+  Result<std::vector<uint64_t>> CommittedVersions(uint64_t newest);
   // The newest committed version, and the first version on which nothing is decided. Decided versions are 0 ... NextFree() - 1.
   Result<uint64_t> Newest();
   Result<uint64_t> NextFree();
@@ -73,13 +78,15 @@ class Stream {
   // manifests that do not fit their versions (publications that lost), those whose payloads are not all there, and those that
   // tombstones list. Where the store cannot list: the deltas that decided these versions.
   Result<std::vector<Edge>> Edges(uint64_t lowest, uint64_t highest);
+  // The same, of those that lead to versions from `lowest` to `highest` from wherever.
+  Result<std::vector<Edge>> EdgesInto(uint64_t lowest, uint64_t highest);
   // The first of these that leads from `from` to `to`, if there is any.
   Result<std::optional<Edge>> FindEdge(uint64_t from, uint64_t to);
   // The delta that decided a committed version above 0, from its parent. kNotFound if it was removed.
   Result<Edge> StepEdge(uint64_t version);
   // The cheapest way between two committed versions, empty if they are one; of at most max(1, 2 log2 k) objects if one such is
-  // there. kNotFound if there is none (any more): start from an anchor.
-  Result<std::vector<Hop>> Route(uint64_t from, uint64_t to);
+  // there. Takes none of the deltas to avoid. kNotFound if there is none (any more): start from an anchor.
+  Result<std::vector<Hop>> Route(uint64_t from, uint64_t to, const std::set<PublicationPlace>& avoided = {});
   // The edge's manifest: it fits the records of both its versions, and for the deciding edge has the hash that the record
   // names. kNotFound if it was removed meanwhile: plan again.
   Result<Manifest> ReadManifest(const Edge& edge);
@@ -97,8 +104,14 @@ class Stream {
   Status CheckFit(const Manifest& manifest, ConstBytes text);
   Status CheckPayloads(const PublicationPlace& place, const std::vector<ManifestOwner>& owners);
   Status JudgePlace(const PublicationPlace& place);
-  Result<std::vector<Edge>> ListEdges(const std::vector<ObjectInfo>& objects, uint64_t lowest, uint64_t highest);
-  Result<std::vector<Edge>> StepEdges(uint64_t lowest, uint64_t highest);
+  struct EdgeBounds {
+    uint64_t lowest_base;
+    uint64_t lowest_target;
+    uint64_t highest_target;
+  };
+  Result<std::vector<Edge>> FindEdges(EdgeBounds bounds);
+  Result<std::vector<Edge>> ListEdges(const std::vector<ObjectInfo>& objects, const EdgeBounds& bounds);
+  Result<std::vector<Edge>> StepEdges(const EdgeBounds& bounds);
   struct PayloadHead;
   Result<PayloadHead> ReadHead(const PublicationPlace& place, const Receipt& receipt);
   std::string NameOf(const PublicationPlace& place, const WitnessFault& fault, const std::vector<Receipt>& receipts);

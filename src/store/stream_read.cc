@@ -120,12 +120,13 @@ Result<bool> Stream::IsDeadAnchor(uint64_t version) {
   return state_->dead_anchors.contains(version);
 }
 
-Result<std::vector<Edge>> Stream::ListEdges(const std::vector<ObjectInfo>& objects, uint64_t lowest, uint64_t highest) {
+Result<std::vector<Edge>> Stream::ListEdges(const std::vector<ObjectInfo>& objects, const EdgeBounds& bounds) {
   std::map<PublicationPlace, std::map<std::string, uint64_t>> files;  // sizes by name
   for (const ObjectInfo& object : objects) {
     const auto placed = ParsePlacedKey(state_->info.stream_id, object.key);
     if (!placed || placed->place.publication_id.empty()) continue;
-    if (placed->place.base_version < lowest || placed->place.target_version > highest) continue;
+    const auto [base, target, id] = placed->place;
+    if (base < bounds.lowest_base || target < bounds.lowest_target || target > bounds.highest_target) continue;
     files[placed->place][std::string(placed->file)] = object.byte_count;
   }
   XORBIT_RETURN_IF_ERROR(ReadTombstones());
@@ -151,11 +152,11 @@ Result<std::vector<Edge>> Stream::ListEdges(const std::vector<ObjectInfo>& objec
   return edges;
 }
 
-Result<std::vector<Edge>> Stream::StepEdges(uint64_t lowest, uint64_t highest) {
+Result<std::vector<Edge>> Stream::StepEdges(const EdgeBounds& bounds) {
   std::vector<Edge> edges;
-  for (uint64_t version = lowest + 1; version <= highest; ++version) {
-    XORBIT_ASSIGN_OR_RETURN(const std::optional<VersionRecord> record, Record(version));
-    if (!record || !record->committed() || *record->parent < lowest) continue;
+  for (uint64_t version = bounds.lowest_target; version <= bounds.highest_target; ++version) {
+    XORBIT_ASSIGN_OR_RETURN(const VersionRecord record, DecidedRecord(version));
+    if (!record.committed() || *record.parent < bounds.lowest_base) continue;
     Result<Edge> edge = StepEdge(version);
     if (edge.ok()) {
       edges.push_back(std::move(edge).value());
@@ -167,19 +168,30 @@ Result<std::vector<Edge>> Stream::StepEdges(uint64_t lowest, uint64_t highest) {
 }
 
 Result<std::vector<Edge>> Stream::Edges(uint64_t lowest, uint64_t highest) {
-  XORBIT_ASSIGN_OR_RETURN(const uint64_t newest, Newest());
-  highest = std::min(highest, newest);
   if (lowest >= highest) return std::vector<Edge>();
+  return FindEdges({lowest, lowest + 1, highest});
+}
+
+Result<std::vector<Edge>> Stream::EdgesInto(uint64_t lowest, uint64_t highest) {
+  return FindEdges({0, std::max<uint64_t>(lowest, 1), highest});
+}
+
+Result<std::vector<Edge>> Stream::FindEdges(EdgeBounds bounds) {
+  XORBIT_ASSIGN_OR_RETURN(const uint64_t newest, Newest());
+  bounds.highest_target = std::min(bounds.highest_target, newest);
+  const uint64_t first = bounds.lowest_target;
+  const uint64_t last = bounds.highest_target;
+  if (first > last) return std::vector<Edge>();
   const std::string& id = state_->info.stream_id;
   std::vector<ObjectInfo> objects;
-  const bool one_by_one = highest - lowest <= kMaxListings;
-  for (uint64_t version = lowest + 1; version <= (one_by_one ? highest : lowest + 1); ++version) {
+  const bool one_by_one = last - first < kMaxListings;
+  for (uint64_t version = first; version <= (one_by_one ? last : first); ++version) {
     auto listed = state_->store.List(one_by_one ? VersionFolder(id, version) : id + "/v");
-    if (!listed.ok() && listed.status().code() == Code::kUnsupported) return StepEdges(lowest, highest);
+    if (!listed.ok() && listed.status().code() == Code::kUnsupported) return StepEdges(bounds);
     if (!listed.ok()) return listed.status();
     std::move(listed->begin(), listed->end(), std::back_inserter(objects));
   }
-  return ListEdges(objects, lowest, highest);
+  return ListEdges(objects, bounds);
 }
 
 Result<std::optional<Edge>> Stream::FindEdge(uint64_t from, uint64_t to) {
@@ -206,31 +218,33 @@ Result<Edge> Stream::StepEdge(uint64_t version) {
 
 // The common case, one step, takes no listing. Otherwise the versions between the two are looked at, and below them as far as a
 // trainer that had gone back to an older version continued from there.
-Result<std::vector<Hop>> Stream::Route(uint64_t from, uint64_t to) {
+Result<std::vector<Hop>> Stream::Route(uint64_t from, uint64_t to, const std::set<PublicationPlace>& avoided) {
   XORBIT_ASSIGN_OR_RETURN(const VersionRecord source, CommittedRecord(from));
   XORBIT_ASSIGN_OR_RETURN(const VersionRecord target, CommittedRecord(to));
   if (from == to) return std::vector<Hop>();
+  Status step_status = NotFoundError("no way leads from version " + std::to_string(from) + " to version " + std::to_string(to) +
+                                     " any more: start from an anchor or the base checkpoint");
   if (target.parent == from || source.parent == to) {
     Result<Edge> step = StepEdge(std::max(from, to));
-    if (step.ok()) return std::vector<Hop>{{std::move(step).value(), from > to}};
-    if (step.status().code() != Code::kNotFound) return step.status();
+    if (step.ok() && !avoided.contains(PlaceOf(*step))) return std::vector<Hop>{{std::move(step).value(), from > to}};
+    if (!step.ok() && step.status().code() != Code::kNotFound && step.status().code() != Code::kCorrupt) return step.status();
+    if (step.status().code() == Code::kCorrupt) step_status = step.status();  // unless there is another way
   }
   uint64_t lowest = std::min(from, to);
   const uint64_t highest = std::max(from, to);
   for (uint64_t version = highest; version > lowest; --version) {
-    XORBIT_ASSIGN_OR_RETURN(const std::optional<VersionRecord> record, Record(version));
-    if (record && record->parent) lowest = std::min(lowest, *record->parent);
+    XORBIT_ASSIGN_OR_RETURN(const VersionRecord record, DecidedRecord(version));
+    if (record.parent) lowest = std::min(lowest, *record.parent);
   }
   lowest = lowest / kRouteAlignment * kRouteAlignment;
-  XORBIT_ASSIGN_OR_RETURN(const std::vector<Edge> near, Edges(lowest, highest + kRouteAlignment));
   const uint32_t limit = ObjectLimit(highest - std::min(from, to));
-  if (auto route = CheapestRoute(near, from, to, limit)) return std::move(*route);
-  if (auto route = CheapestRoute(near, from, to)) return std::move(*route);
-  XORBIT_ASSIGN_OR_RETURN(const std::vector<Edge> all, Edges(0, kMaxVersion));
-  if (auto route = CheapestRoute(all, from, to, limit)) return std::move(*route);
-  if (auto route = CheapestRoute(all, from, to)) return std::move(*route);
-  return NotFoundError("no way leads from version " + std::to_string(from) + " to version " + std::to_string(to) +
-                       " any more: start from an anchor or the base checkpoint");
+  for (const auto& [first, last] : {std::pair(lowest, highest + kRouteAlignment), std::pair(uint64_t{0}, kMaxVersion)}) {
+    XORBIT_ASSIGN_OR_RETURN(std::vector<Edge> edges, Edges(first, last));
+    std::erase_if(edges, [&](const Edge& edge) { return avoided.contains(PlaceOf(edge)); });
+    if (auto route = CheapestRoute(edges, from, to, limit)) return std::move(*route);
+    if (auto route = CheapestRoute(edges, from, to)) return std::move(*route);
+  }
+  return step_status;
 }
 
 }  // namespace xorbit

@@ -5,6 +5,9 @@
 #include <gtest/gtest.h>
 
 #include "base/temporary_folder.h"
+#include "store/checked_text.h"
+#include "store/fetch.h"
+#include "store/gc.h"
 #include "store/head_hint.h"
 #include "store/testing/made_up_stream.h"
 #include "transport/folder_store.h"
@@ -64,6 +67,8 @@ TEST_F(StreamTest, PublishesVersionsAndOffersThem) {
   EXPECT_EQ(reader.NextFree().value(), 4U);
   EXPECT_THAT(NamesOf(reader.Edges(0, 3)), ElementsAre("0-1 t", "1-2 t", "2-3 t"));
   EXPECT_THAT(NamesOf(reader.Edges(1, 2)), ElementsAre("1-2 t"));
+  EXPECT_THAT(NamesOf(reader.EdgesInto(1, 2)), ElementsAre("0-1 t", "1-2 t"));
+  EXPECT_THAT(NamesOf(reader.EdgesInto(3, 9)), ElementsAre("2-3 t"));
   const Edge edge = reader.Edges(1, 2)->front();
   const Manifest manifest = reader.ReadManifest(edge).value();
   EXPECT_EQ(manifest.base, reader.Record(1).value()->target);
@@ -127,6 +132,28 @@ TEST_F(StreamTest, FindsTheNewestWhateverTheHintSays) {
   EXPECT_EQ(newest(), 9U);
 }
 
+// A hostile record far away, or one that got lost: nobody counts up to it, or takes an older version for the newest.
+TEST_F(StreamTest, NoticesAGapBelowADecidedVersion) {
+  PublishChain(stream_, 3);
+  ASSERT_TRUE(store_.Replace(HeadKey("run-1"), AsBytes(WriteHeadHint(kMaxVersion))).ok());
+  VersionRecord far = *stream_.Record(3).value();
+  far.version = kMaxVersion;
+  const auto reader_of = [&](const VersionRecord& record) {
+    const std::string key = VersionRecordKey("run-1", kMaxVersion);
+    EXPECT_TRUE(store_.Remove(key).ok());
+    EXPECT_TRUE(PutText(store_, key, WriteVersionRecord(record)).ok());
+    return Stream::Open(store_, "run-1").value();
+  };
+  Stream reader = reader_of(far);
+  EXPECT_EQ(reader.Newest().value(), kMaxVersion);
+  EXPECT_EQ(reader.CommittedVersions(kMaxVersion).status().code(), Code::kCorrupt);
+  const Status way = reader.Route(0, kMaxVersion).status();
+  EXPECT_EQ(way.code(), Code::kCorrupt);
+  EXPECT_THAT(way.message(), HasSubstr("v999999999998/version.json is missing"));
+  EXPECT_EQ(CollectGarbage(reader, {}).status().code(), Code::kCorrupt);
+  EXPECT_EQ(reader_of(AbortRecord(kMaxVersion)).Newest().status().code(), Code::kCorrupt);
+}
+
 TEST_F(StreamTest, OffersFoldsThatFit) {
   PublishChain(stream_, 4);
   ASSERT_TRUE(PutFold(stream_, 0, 4).ok());
@@ -151,6 +178,38 @@ TEST_F(StreamTest, DoesNotOfferWhatIsDamaged) {
   const ManifestOwner owner = stream_.ReadManifest(second)->owners[1];
   store_.Corrupt(PayloadKey("run-1", {1, 2, "t"}, owner), [](Buffer* bytes) { bytes->pop_back(); });
   EXPECT_THAT(NamesOf(Stream::Open(store_, "run-1")->Edges(0, 9)), ElementsAre());
+}
+
+TEST_F(StreamTest, GoesOtherWaysThanTheDamagedAndTheAvoided) {
+  PublishChain(stream_, 3);
+  ASSERT_TRUE(PutFold(stream_, 0, 3).ok());
+  const PublicationPlace step{2, 3, "t"};
+  EXPECT_EQ(stream_.Route(2, 3)->size(), 1U);
+  EXPECT_EQ(stream_.Route(2, 3, {step})->size(), 3U);  // 2 -> 1 -> 0 -> 3
+  EXPECT_EQ(stream_.Route(2, 3, {step, {0, 3, "fold"}}).status().code(), Code::kNotFound);
+  store_.Corrupt(ManifestKey("run-1", step), [](Buffer* bytes) { bytes->back() ^= 1; });
+  Stream reader = Stream::Open(store_, "run-1").value();
+  EXPECT_EQ(reader.Route(2, 3)->size(), 3U);
+  EXPECT_EQ(reader.Route(2, 3, {{0, 3, "fold"}}).status().code(), Code::kCorrupt);
+}
+
+TEST_F(StreamTest, FetchesNoMoreThanADeltaCanHold) {
+  ASSERT_TRUE(Publish(stream_, {0, 1, "t"}, 1).ok());
+  Manifest huge = stream_.ReadManifest(stream_.StepEdge(1).value()).value();
+  huge.stream->base_version = 1;
+  huge.stream->target_version = 2;
+  huge.base = huge.target;
+  for (ManifestOwner& owner : huge.owners) {
+    owner.byte_count = uint64_t{1} << 40;
+    huge.target += owner.change;
+  }
+  const std::string text = WriteManifest(huge);
+  ASSERT_TRUE(store_.PutNew(ManifestKey("run-1", {1, 2, "t"}), AsBytes(text)).ok());
+  ASSERT_TRUE(PutText(store_, VersionRecordKey("run-1", 2), WriteVersionRecord(CommitRecord(huge))).ok());
+  Stream reader = Stream::Open(store_, "run-1").value();
+  const Status status = FetchWay(reader, 1, 2, {}).status();
+  EXPECT_EQ(status.code(), Code::kCorrupt);
+  EXPECT_THAT(status.message(), HasSubstr("larger than any delta of this model"));
 }
 
 TEST_F(StreamTest, SurvivesLostReplies) {

@@ -6,7 +6,9 @@
 namespace xorbit {
 
 // Movable, not copyable. Removes the temporary folder and what is in it on destruction, unless Publish succeeded. What a killed
-// process leaves is a hidden sibling named ".<name>.tmp-<process id>-<random>": it disturbs nobody and is safe to remove.
+// process leaves is a hidden sibling named ".<name>.tmp-<process id>-<random>", perhaps a whole model: it disturbs nobody, is
+// safe to remove, and is removed when the same target is made again (where the file system can lock folders: by its lock one
+// sees that its maker lives).
 class StagedFolder {
  public:
   // kExists if `target` is there: a hint, for the decision is Publish's. `ops` must outlive the object.
@@ -23,11 +25,12 @@ class StagedFolder {
   Status Publish();
 
  private:
-  StagedFolder(FileOps& ops, fs::path target, fs::path staging);
+  StagedFolder(FileOps& ops, fs::path target, fs::path staging, UniqueFd lock);
 
   FileOps* ops_;
   fs::path target_;
   fs::path staging_;  // empty once renamed or moved from
+  UniqueFd lock_;     // on staging_, if that is possible
 };
 
 }  // namespace xorbit

@@ -37,6 +37,28 @@ TEST_F(StagedFolderTest, LeavesNothingWithoutPublish) {
   EXPECT_EQ(EntryCount(), 0U);
 }
 
+TEST_F(StagedFolderTest, RemovesWhatTheDeadLeftAndNothingElse) {
+  const auto make = [&](const char* name) {
+    fs::create_directories(root_ / name / "full");
+    return root_ / name;
+  };
+  const fs::path dead = make(".delta.tmp-4711-0123abcd");
+  const fs::path others[] = {make(".delta.tmp-notes"), make(".delta.tmp-4711-0123abcde"), make(".delta2.tmp-4711-0123abcd"),
+                             make("delta.tmp-4711-0123abcd")};
+  const StagedFolder living = StagedFolder::Make(PosixFileOps(), root_ / "delta").value();
+  EXPECT_FALSE(fs::exists(dead));
+  const StagedFolder second = StagedFolder::Make(PosixFileOps(), root_ / "delta").value();
+  EXPECT_TRUE(fs::exists(living.path()));
+  for (const fs::path& other : others) EXPECT_TRUE(fs::exists(other / "full")) << other;
+}
+
+TEST_F(StagedFolderTest, RemovesNothingBehindALink) {
+  fs::create_directories(root_ / "precious" / "full");
+  fs::create_directory_symlink(root_ / "precious", root_ / ".delta.tmp-4711-0123abcd");
+  ASSERT_TRUE(StagedFolder::Make(PosixFileOps(), root_ / "delta").ok());
+  EXPECT_TRUE(fs::exists(root_ / "precious" / "full"));
+}
+
 TEST_F(StagedFolderTest, NeverReplaces) {
   StagedFolder late = StagedFolder::Make(PosixFileOps(), root_ / "delta").value();
   fs::create_directory(root_ / "delta");

@@ -22,7 +22,7 @@ Status FetchFile(const Runtime& runtime, Stream& stream, const std::string& key,
     if (runtime.progress != nullptr) runtime.progress->done += piece.size();
   }
   if (hash.Finish() != file.sha256) return CorruptError(key + ": does not match its SHA-256");
-  return runtime.file_ops->Sync(fd);
+  return runtime.file_ops->Sync(fd).WithContext("'" + path.string() + "'");
 }
 
 }  // namespace

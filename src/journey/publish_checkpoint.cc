@@ -146,7 +146,11 @@ Status PublishNext(const Runtime& runtime, Stream& stream, const Checkpoint& che
   XORBIT_ASSIGN_OR_RETURN(const uint64_t next, stream.NextFree());
   XORBIT_ASSIGN_OR_RETURN(const Manifest manifest, Contribute(runtime, stream, publishers, next, checkpoint));
   // Fence: the delta is in the store; from here on its version is decided once, by whoever is first.
-  XORBIT_ASSIGN_OR_RETURN(const VersionRecord decided, stream.Decide(CommitRecord(manifest)));
+  const Result<VersionRecord> decision = stream.Decide(CommitRecord(manifest));
+  if (decision.status().code() == Code::kIo) {
+    return decision.status().WithContext("version " + std::to_string(next) + " may be published or not, see the log");
+  }
+  XORBIT_ASSIGN_OR_RETURN(const VersionRecord decided, decision);
   for (RankPublisher& publisher : publishers) {
     XORBIT_ASSIGN_OR_RETURN(const bool won, publisher.Settle(decided));
     if (!won) return RefusedError("another publisher decided version " + std::to_string(next) + "; publish again");

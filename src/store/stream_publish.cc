@@ -166,7 +166,7 @@ Result<Manifest> Stream::Seal(const PublicationPlace& place) {
                         ": seed their baseline from it");
   }
   if (target && (!target->committed() || target->target != manifest.target)) {
-    return RefusedError("version " + std::to_string(place.target_version) + " was decided otherwise");
+    return RefusedError("version " + std::to_string(place.target_version) + " was decided otherwise: publish for the next one");
   }
   XORBIT_RETURN_IF_ERROR(ProveReceipts(place, receipts));
   const std::string text = WriteManifest(manifest);

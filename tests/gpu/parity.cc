@@ -41,7 +41,8 @@ Status Preflight(const OnDevice& on, cudaStream_t stream, std::vector<cuda::Payl
   XORBIT_RETURN_IF_ERROR(on.staged.ClearCounters(stream));
   XORBIT_RETURN_IF_ERROR(cuda::LaunchPreflight(on.staged.update(), on.staged.has_undo_log(), {}, stream));
   XORBIT_ASSIGN_OR_RETURN(*counters, on.staged.ReadCounters(stream));
-  return cuda::StatusOfReports(on.plan, *counters);
+  XORBIT_RETURN_IF_ERROR(cuda::StatusOfReports(on.plan, *counters));
+  return cuda::LaunchStreamSums(on.staged.update(), {}, stream);
 }
 
 Status Apply(const OnDevice& on, ApplyKind kind, bool expect_after, cudaStream_t stream) {
@@ -82,7 +83,9 @@ void CheckThereAndBack(const Case& c, const OnDevice& on, ApplyKind kind, const 
   report->Check(Apply(on, kind, false, report->stream()), Where(c, name));
   std::string difference = FirstDifference(c, to);
   report->Check(difference.empty(), Where(c, name + ", there: " + difference));
-  report->Check(Apply(on, ApplyKind::kCompare, true, report->stream()), Where(c, "comparison after " + name));
+  if (on.staged.update().stream_bytes_per_change == 0) {
+    report->Check(Apply(on, ApplyKind::kCompare, true, report->stream()), Where(c, "comparison after " + name));
+  }
   report->Check(Apply(on, absolute ? ApplyKind::kRestore : kind, true, report->stream()), Where(c, "undo of " + name));
   difference = FirstDifference(c, from);
   report->Check(difference.empty(), Where(c, name + ", back: " + difference));
@@ -107,6 +110,7 @@ void CheckDirection(const Case& c, bool inverse, Report* report) {
     if (!ready.ok()) return;
     CheckPreflightSums(c, counters, from, inverse, report);
     std::vector<ApplyKind> kinds = {ApplyKind::kReturningXor, ApplyKind::kXor};
+    if (way == 1) kinds = {ApplyKind::kReturningXor};
     if (keep_log) kinds = {ApplyKind::kStore};
     for (const ApplyKind kind : kinds) CheckThereAndBack(c, *on, kind, from, to, report);
   }

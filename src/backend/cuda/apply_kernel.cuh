@@ -5,28 +5,38 @@
 
 namespace xorbit::cuda {
 
-// kMayStream: with a window for each warp, which leaves room for fewer blocks.
-template <ApplyKind kKind, bool kMayStream>
-__global__ void __launch_bounds__(kThreadsPerBlock, kMayStream ? 2 : 3)
-    ApplyKernel(const __grid_constant__ UpdateOnDevice update, bool expect_after) {
-  __shared__ WordVector windows[kMayStream ? kWarpsPerBlock * kWindowBytes / kVectorBytes : 1];
-  uint32_t* window = nullptr;
-  if constexpr (kMayStream) {
-    for (uint32_t i = threadIdx.x; i < kWarpsPerBlock * kWindowBytes / kVectorBytes; i += kThreadsPerBlock) windows[i] = {};
-    __syncthreads();
-    window = reinterpret_cast<uint32_t*>(windows) + threadIdx.x / kWarpLanes * kWindowWords;
-  }
-  ForEachTile(update, [&](const TileTask& task) {
-    WithDeviceUnit(task.segment->unit_bytes,
-                   [&]<typename Unit>() { ApplyTile<Unit, kKind, kMayStream>(task, expect_after, window); });
-  });
+// Windows of a block's warps (StreamVisitor), all zero.
+__device__ __forceinline__ WordVector* ClearedWindow(WordVector* windows) {
+  constexpr uint32_t kVectors = kWindowBytes / kVectorBytes;
+  for (uint32_t i = threadIdx.x; i < kWarpsPerBlock * kVectors; i += kThreadsPerBlock) windows[i] = {};
+  __syncthreads();
+  return windows + threadIdx.x / kWarpLanes * kVectors;
 }
 
-// kReturningXor or kXor where no tile is to be streamed, and where some may be; kStore, kRestore or kCompare.
+template <ApplyKind kKind, bool kMayStream>
+struct ApplyBody {
+  bool expect_after;
+  WordVector* window;
+
+  template <typename Unit>
+  __device__ __forceinline__ void Run(const TileTask& task) const {
+    ApplyTile<Unit, kKind, kMayStream>(task, expect_after, window);
+  }
+};
+
+template <ApplyKind kKind, bool kMayStream>
+__global__ void __launch_bounds__(kThreadsPerBlock, 3)
+    ApplyKernel(const __grid_constant__ UpdateOnDevice update, bool expect_after) {
+  __shared__ WordVector windows[kMayStream ? kWarpsPerBlock * kWindowBytes / kVectorBytes : 1];
+  WordVector* window = nullptr;
+  if constexpr (kMayStream) window = ClearedWindow(windows);
+  ForEachTile(update, ApplyBody<kKind, kMayStream>{expect_after, window});
+}
+
+// kReturningXor or kXor where no tile is to be streamed; the former where some are; kStore, kRestore or kCompare.
 Status LaunchXor(const UpdateOnDevice& update, ApplyKind kind, bool expect_after, const LaunchShape& shape,
                  cudaStream_t stream);
-Status LaunchStreamingXor(const UpdateOnDevice& update, ApplyKind kind, bool expect_after, const LaunchShape& shape,
-                          cudaStream_t stream);
+Status LaunchStreamingXor(const UpdateOnDevice& update, bool expect_after, const LaunchShape& shape, cudaStream_t stream);
 Status LaunchAbsolute(const UpdateOnDevice& update, ApplyKind kind, bool expect_after, const LaunchShape& shape,
                       cudaStream_t stream);
 

@@ -13,10 +13,12 @@ Status LaunchXor(const UpdateOnDevice& update, ApplyKind kind, bool expect_after
 
 Status LaunchApply(const UpdateOnDevice& update, ApplyKind kind, bool expect_after, const LaunchShape& shape,
                    cudaStream_t stream) {
+  if (kind == ApplyKind::kReturningXor && update.stream_bytes_per_change > 0) {
+    return LaunchStreamingXor(update, expect_after, shape, stream);
+  }
   const bool is_xor = kind == ApplyKind::kReturningXor || kind == ApplyKind::kXor;
-  if (!is_xor) return LaunchAbsolute(update, kind, expect_after, shape, stream);
-  if (update.stream_bytes_per_change > 0) return LaunchStreamingXor(update, kind, expect_after, shape, stream);
-  return LaunchXor(update, kind, expect_after, shape, stream);
+  return is_xor ? LaunchXor(update, kind, expect_after, shape, stream)
+                : LaunchAbsolute(update, kind, expect_after, shape, stream);
 }
 
 }  // namespace xorbit::cuda

@@ -1,15 +1,34 @@
-// Apply by XOR where tiles may be dense: some by atomics, some by streaming, in one launch.
+// Apply by XOR where tiles may be dense: some by atomics, some by streaming, in one launch; and what it must find in the
+// latter.
 #include "backend/cuda/apply_kernel.cuh"
 
 namespace xorbit::cuda {
+namespace {
 
-Status LaunchStreamingXor(const UpdateOnDevice& update, ApplyKind kind, bool expect_after, const LaunchShape& shape,
-                          cudaStream_t stream) {
-  return kind == ApplyKind::kReturningXor
-             ? LaunchOverTiles("apply by returning XOR and streaming", ApplyKernel<ApplyKind::kReturningXor, true>, update,
-                               shape, stream, expect_after)
-             : LaunchOverTiles("apply by XOR and streaming", ApplyKernel<ApplyKind::kXor, true>, update, shape, stream,
-                               expect_after);
+struct StreamSumsBody {
+  WordVector* window;
+
+  template <typename Unit>
+  __device__ __forceinline__ void Run(const TileTask& task) const {
+    SumStreamedTile<Unit>(task, window);
+  }
+};
+
+__global__ void __launch_bounds__(kThreadsPerBlock, 3) StreamSumsKernel(const __grid_constant__ UpdateOnDevice update) {
+  __shared__ WordVector windows[kWarpsPerBlock * kWindowBytes / kVectorBytes];
+  ForEachTile(update, StreamSumsBody{ClearedWindow(windows)});
+}
+
+}  // namespace
+
+Status LaunchStreamingXor(const UpdateOnDevice& update, bool expect_after, const LaunchShape& shape, cudaStream_t stream) {
+  return LaunchOverTiles("apply by returning XOR and streaming", ApplyKernel<ApplyKind::kReturningXor, true>, update, shape,
+                         stream, expect_after);
+}
+
+Status LaunchStreamSums(const UpdateOnDevice& update, const LaunchShape& shape, cudaStream_t stream) {
+  if (update.stream_bytes_per_change == 0) return {};
+  return LaunchOverTiles("sums of streamed tiles", StreamSumsKernel, update, shape, stream);
 }
 
 }  // namespace xorbit::cuda

@@ -74,52 +74,61 @@ class BoxPreflight {
 template <typename Unit, ApplyKind kKind>
 class BoxApply {
   static constexpr bool kSums = kKind == ApplyKind::kReturningXor || kKind == ApplyKind::kCompare;
+  static constexpr bool kUsesLog = kKind == ApplyKind::kStore || kKind == ApplyKind::kRestore;
 
  public:
   XORBIT_DEVICE explicit BoxApply(const TileContext& tile) : tile_(tile), boxes_(tile) {}
 
   XORBIT_DEVICE void Visit(bool active, [[maybe_unused]] uint32_t change_index, uint32_t offset, uint32_t last, Unit bits) {
     const Place place = boxes_.Find(offset, last);
+    Settle();
     const bool writes = active && place.present;
-    if constexpr (kSums) {
-      Settle();
-      pending_ = {place.tensor_key, place.tensor_byte};
-      met_ = 0;
-      shift_ = 0;
-    }
+    met_ = 0;
+    if constexpr (kSums) pending_ = {place.tensor_key, place.tensor_byte};
+    if constexpr (kKind == ApplyKind::kReturningXor) shift_ = XorShiftOf<Unit>(place.address);
+    address_ = writes ? place.address : 0;
+    bits_ = bits;
     if (!writes) return;
-    auto* element = reinterpret_cast<Unit*>(place.address);
     if constexpr (kKind == ApplyKind::kReturningXor) {
       met_ = XorAligned<Unit, true>(place.address, bits);
-      shift_ = XorShiftOf<Unit>(place.address);
     } else if constexpr (kKind == ApplyKind::kXor) {
       XorAligned<Unit, false>(place.address, bits);
-    } else if constexpr (kKind == ApplyKind::kCompare) {
-      met_ = LoadLive(element);
     } else {
-      const Unit old = *LoggedValue<Unit>(tile_, change_index);
-      const bool fits = StoreIfFits<Unit, kKind>(LoadLive(element), old, bits, static_cast<Unit>(~Unit{0}),
-                                                 [&](Unit value) { *element = value; });
-      found_.misfits |= !fits;
+      met_ = LoadLive(reinterpret_cast<const Unit*>(place.address));
+      if constexpr (kUsesLog) old_ = *LoggedValue<Unit>(tile_, change_index);
     }
   }
 
   // Over all lanes. All lanes together, once.
   XORBIT_DEVICE ApplyFindings Finish() {
-    if constexpr (kSums) Settle();
+    Settle();
     return {WarpSum(found_.sum), AnyLane(found_.misfits)};
   }
 
  private:
-  XORBIT_DEVICE void Settle() { found_.sum += pending_.Weight(tile_.word_factors).Lane0(static_cast<Unit>(met_ >> shift_)); }
+  XORBIT_DEVICE void Settle() {
+    const auto met = static_cast<Unit>(met_ >> shift_);
+    if constexpr (kUsesLog) {
+      if (address_ != 0) {
+        auto* element = reinterpret_cast<Unit*>(address_);
+        const bool fits =
+            StoreIfFits<Unit, kKind>(met, old_, bits_, static_cast<Unit>(~Unit{0}), [&](Unit value) { *element = value; });
+        found_.misfits |= !fits;
+      }
+    }
+    if constexpr (kSums) found_.sum += pending_.Weight(tile_.word_factors).Lane0(met);
+  }
 
   TileContext tile_;
   BoxFinder<Unit> boxes_;
   ApplyFindings found_;
   // Met last, not yet used.
   PendingElement<Unit> pending_;
+  uint64_t address_ = 0;  // 0: nothing was met
   XorWord<Unit> met_ = 0;
   uint32_t shift_ = 0;
+  Unit bits_ = 0;
+  Unit old_ = 0;
 };
 
 }  // namespace xorbit::cuda

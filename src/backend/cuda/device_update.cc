@@ -37,6 +37,7 @@ class DeviceUpdate final : public PreparedUpdate {
     XORBIT_RETURN_IF_ERROR(LaunchPreflight(staged_.update(), keeps_log(), {}, stream_.get()));
     XORBIT_RETURN_IF_ERROR(ReadCounters());
     XORBIT_RETURN_IF_ERROR(StatusOfReports(plan_, counters()));
+    XORBIT_RETURN_IF_ERROR(LaunchStreamSums(staged_.update(), {}, stream_.get()));
     std::vector<TileSums> sums;
     if (options.partial) {
       XORBIT_ASSIGN_OR_RETURN(sums, staged_.ReadCountedSums(stream_.get()));

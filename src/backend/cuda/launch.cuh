@@ -34,19 +34,4 @@ Status LaunchOverTiles(const char* name, void (*kernel)(UpdateOnDevice, Paramete
   return CudaStatus(cudaGetLastError(), std::string("launch of ") + name);
 }
 
-// body.operator()<Unit>() for the segment's unit.
-template <typename Body>
-__device__ __forceinline__ void WithDeviceUnit(uint32_t unit_bytes, Body&& body) {
-  switch (unit_bytes) {
-    case 1:
-      return body.template operator()<uint8_t>();
-    case 2:
-      return body.template operator()<uint16_t>();
-    case 4:
-      return body.template operator()<uint32_t>();
-    default:
-      return body.template operator()<uint64_t>();
-  }
-}
-
 }  // namespace xorbit::cuda

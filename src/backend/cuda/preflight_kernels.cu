@@ -5,10 +5,16 @@ namespace xorbit::cuda {
 namespace {
 
 template <bool kKeepLog>
+struct PreflightBody {
+  template <typename Unit>
+  __device__ __forceinline__ void Run(const TileTask& task) const {
+    PreflightTile<Unit, kKeepLog>(task);
+  }
+};
+
+template <bool kKeepLog>
 __global__ void __launch_bounds__(kThreadsPerBlock, 3) PreflightKernel(const __grid_constant__ UpdateOnDevice update) {
-  ForEachTile(update, [](const TileTask& task) {
-    WithDeviceUnit(task.segment->unit_bytes, [&]<typename Unit>() { PreflightTile<Unit, kKeepLog>(task); });
-  });
+  ForEachTile(update, PreflightBody<kKeepLog>{});
 }
 
 }  // namespace

@@ -87,7 +87,7 @@ class SpreadPreflight {
 
 // How apply writes. Returning XOR checks what it met at once; XOR alone needs a comparison after it.
 enum class ApplyKind : uint8_t {
-  kReturningXor,  // and sums the old values
+  kReturningXor,  // and sums the old values; the only kind that streams
   kXor,           // nothing comes back
   kStore,         // absolute: undo log ^ change, over that or the undo log
   kRestore,       // absolute: the undo log, over undo log ^ change; undoes any of them

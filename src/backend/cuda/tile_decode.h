@@ -36,8 +36,7 @@ struct LaneStreams {
   const uint8_t* region = nullptr;  // words from the front, raw gap bits from the back
   uint32_t region_bytes = 0;
   // Of the region, or, if it is empty, of what stands before it.
-  const uint16_t* words = nullptr;
-  const uint32_t* last_of_bits = nullptr;
+  const uint8_t* words = nullptr;
   uint32_t max_word = 0;
   uint32_t max_of_bits = 0;
 };
@@ -53,7 +52,7 @@ XORBIT_DEVICE uint32_t DecodeRow(const SymbolTable& table, bool active, LaneStre
   const bool refill = active && state < kStateFloor;
   const uint32_t refills = Ballot(refill);
   const uint32_t word_index = streams->words_used + CountBits(refills & LanesBelow());
-  const uint32_t word = streams->words[Least(word_index, streams->max_word)];
+  const uint32_t word = LoadBody(reinterpret_cast<const uint16_t*>(streams->words) + Least(word_index, streams->max_word));
   const uint32_t next = refill ? state << 16 | word : state;
   streams->state = active ? next : streams->state;
   streams->words_used += CountBits(refills);
@@ -66,23 +65,52 @@ XORBIT_DEVICE uint32_t TakeBits(uint32_t bit_count, LaneStreams* streams) {
   const uint32_t at = streams->bits_used + inclusive - bit_count;
   streams->bits_used += ShuffleFrom(inclusive, kWarpLanes - 1);
   const uint32_t word_index = at / 32;
-  const uint32_t low = *(streams->last_of_bits - Least(word_index, streams->max_of_bits));
-  const uint32_t high = *(streams->last_of_bits - Least(word_index + 1, streams->max_of_bits));
+  const auto* bits = reinterpret_cast<const uint32_t*>(streams->words);
+  const uint32_t low = LoadBody(bits + (streams->max_of_bits - Least(word_index, streams->max_of_bits)));
+  const uint32_t high = LoadBody(bits + (streams->max_of_bits - Least(word_index + 1, streams->max_of_bits)));
   return FunnelShift(low, high, at % 32) & ((uint32_t{1} << bit_count) - 1);
 }
 
-// The XOR value of each active lane; raw planes stand at `raw`, `count` bytes each.
+// The tables of a segment's streams in one mode. null: the plane is raw.
 template <typename Unit>
-XORBIT_DEVICE Unit DecodeValue(const TileView& tile, const std::array<int8_t, kMaxPlanes>& planes, const uint8_t* raw,
-                               uint32_t count, uint32_t index, bool active, LaneStreams* streams) {
+struct TileTables {
+  const SymbolTable* gaps = nullptr;
+  const SymbolTable* planes[sizeof(Unit)] = {};
+
+  XORBIT_DEVICE bool all_coded() const {
+    bool coded = true;
+    for (const SymbolTable* plane : planes) coded &= plane != nullptr;
+    return coded;
+  }
+  XORBIT_DEVICE uint32_t raw_bytes(uint32_t count) const {
+    uint32_t bytes = 0;
+    for (const SymbolTable* plane : planes) bytes += plane == nullptr ? count : 0;
+    return bytes;
+  }
+};
+
+template <typename Unit>
+XORBIT_DEVICE TileTables<Unit> TablesOf(const TileView& tile, const std::array<int8_t, kMaxPlanes>& planes) {
+  TileTables<Unit> tables;
+  tables.gaps = tile.tables + tile.segment->gap_table;
+  for (uint32_t plane = 0; plane < sizeof(Unit); ++plane) {
+    if (planes[plane] != kRawPlane) tables.planes[plane] = tile.tables + planes[plane];
+  }
+  return tables;
+}
+
+// The XOR value of each active lane; raw planes stand at `raw`, `count` bytes each. kAllCoded: there are none.
+template <bool kAllCoded, typename Unit>
+XORBIT_DEVICE Unit DecodeValue(const TileTables<Unit>& tables, const uint8_t* raw, uint32_t count, uint32_t index, bool active,
+                               LaneStreams* streams) {
   Unit value = 0;
 #ifdef __CUDACC__
 #pragma unroll
 #endif
   for (uint32_t plane = 0; plane < sizeof(Unit); ++plane) {
     uint32_t byte = 0;
-    if (planes[plane] != kRawPlane) {
-      byte = DecodeRow(tile.tables[planes[plane]], active, streams);
+    if (kAllCoded || tables.planes[plane] != nullptr) {
+      byte = DecodeRow(*tables.planes[plane], active, streams);
     } else {
       if (active) byte = raw[index];
       raw += count;
@@ -93,13 +121,13 @@ XORBIT_DEVICE Unit DecodeValue(const TileView& tile, const std::array<int8_t, kM
 }
 
 // Finds a coded tile's streams behind its states and raw planes.
-XORBIT_DEVICE TileError OpenStreams(const TileView& tile, const std::array<int8_t, kMaxPlanes>& planes, uint32_t unit_bytes,
-                                    uint32_t count, const uint8_t** raw, LaneStreams* streams) {
+XORBIT_DEVICE TileError OpenStreams(const TileView& tile, uint32_t raw_bytes, uint32_t count, const uint8_t** raw,
+                                    LaneStreams* streams) {
   constexpr uint64_t kMostBytes = uint64_t{1} << 24;  // above what 64 Ki elements of 8 bytes can use
   if (tile.byte_count % kTileAlignment != 0 || tile.byte_count > kMostBytes) return TileError::kTruncated;
+  constexpr uint32_t kLineBytes = 128;
+  for (uint32_t at = kLineBytes * Lane(); at < tile.byte_count; at += kLineBytes * kWarpLanes) PrefetchBody(tile.bytes + at);
   const uint32_t lane_count = count < kLanes ? count : kLanes;
-  uint32_t raw_bytes = 0;
-  for (uint32_t plane = 0; plane < unit_bytes; ++plane) raw_bytes += planes[plane] == kRawPlane ? count : 0;
   const auto padded_bytes = static_cast<uint32_t>(PaddedTileBytes(raw_bytes));
   const uint32_t fixed_bytes = 4 * lane_count + padded_bytes;
   if (tile.byte_count < fixed_bytes) return TileError::kTruncated;
@@ -108,8 +136,7 @@ XORBIT_DEVICE TileError OpenStreams(const TileView& tile, const std::array<int8_
   streams->region_bytes = static_cast<uint32_t>(tile.byte_count) - fixed_bytes;
   // A lane's state stands before an empty region.
   const uint32_t room = streams->region_bytes > 0 ? streams->region_bytes : 4;
-  streams->words = reinterpret_cast<const uint16_t*>(tile.bytes + tile.byte_count - room);
-  streams->last_of_bits = reinterpret_cast<const uint32_t*>(tile.bytes + tile.byte_count - 4);
+  streams->words = tile.bytes + tile.byte_count - room;
   streams->max_word = room / 2 - 1;
   streams->max_of_bits = room / 4 - 1;
   const uint32_t lane = Lane();
@@ -143,14 +170,13 @@ struct SparseProgress {
 };
 
 // The 32 changes from `group` on; kInside: neither the first of them nor the last.
-template <bool kInside, typename Unit, typename Visitor>
-XORBIT_DEVICE void DecodeGroup(const TileView& tile, const std::array<int8_t, kMaxPlanes>& planes, uint32_t count,
-                               uint32_t group, SparseProgress* progress, Visitor* visitor) {
-  const uint32_t span = tile.record.span;
+template <bool kInside, bool kAllCoded, typename Unit, typename Visitor>
+XORBIT_DEVICE void DecodeGroup(const TileTables<Unit>& tables, uint32_t span, uint32_t count, uint32_t group,
+                               SparseProgress* progress, Visitor* visitor) {
   const uint32_t index = group + Lane();
   const bool active = kInside || index < count;
   const bool has_gap = kInside || (active && index > 0);
-  const uint32_t symbol = DecodeRow(tile.tables[tile.segment->gap_table], has_gap, &progress->streams);
+  const uint32_t symbol = DecodeRow(*tables.gaps, has_gap, &progress->streams);
   const uint32_t gap = GapBaseOf(symbol) + TakeBits(has_gap ? GapBitCountOf(symbol) : 0, &progress->streams);
   // Sums are taken modulo 2^32. A step below 2^32 that takes one past it leaves less than itself, so the lane where that
   // happens first shows it.
@@ -158,26 +184,33 @@ XORBIT_DEVICE void DecodeGroup(const TileView& tile, const std::array<int8_t, kM
   const uint32_t mine = progress->offset + InclusiveSum(step);
   progress->leaves_span |= has_gap && (gap >= span || mine < step || mine > span);
   progress->offset = ShuffleFrom(mine, kLanes - 1);
-  const Unit value = DecodeValue<Unit>(tile, planes, progress->raw, count, index, active, &progress->streams);
+  const Unit value = DecodeValue<kAllCoded>(tables, progress->raw, count, index, active, &progress->streams);
   progress->no_change |= active && value == 0;
   visitor->Visit(active && mine <= span, index, mine, progress->offset, value);
 }
 
-template <typename Unit, typename Visitor>
-XORBIT_DEVICE TileError DecodeSparseTile(const TileView& tile, Visitor* visitor) {
+// kAllCoded: no plane is raw.
+template <bool kAllCoded, typename Unit, typename Visitor>
+XORBIT_DEVICE TileError DecodeSparseTile(const TileView& tile, const TileTables<Unit>& tables, Visitor* visitor) {
   const uint32_t count = uint32_t{tile.record.count_minus_1} + 1;
-  const auto planes = tile.segment->planes;
+  const uint32_t span = tile.record.span;
   SparseProgress progress;
-  const TileError opened = OpenStreams(tile, planes, sizeof(Unit), count, &progress.raw, &progress.streams);
+  const TileError opened = OpenStreams(tile, tables.raw_bytes(count), count, &progress.raw, &progress.streams);
   if (opened != TileError::kNone) return opened;
-  DecodeGroup<false, Unit>(tile, planes, count, 0, &progress, visitor);
-  uint32_t group = kLanes;
-  for (; group + kLanes <= count; group += kLanes) DecodeGroup<true, Unit>(tile, planes, count, group, &progress, visitor);
-  if (group < count) DecodeGroup<false, Unit>(tile, planes, count, group, &progress, visitor);
+#ifdef __CUDACC__
+#pragma unroll 1
+#endif
+  for (uint32_t group = 0; group < count; group += kLanes) {
+    if (group > 0 && group + kLanes <= count) {
+      DecodeGroup<true, kAllCoded>(tables, span, count, group, &progress, visitor);
+    } else {
+      DecodeGroup<false, kAllCoded>(tables, span, count, group, &progress, visitor);
+    }
+  }
   if (AnyLane(progress.leaves_span)) return TileError::kStreams;
   const TileError closed = CloseStreams(progress.streams);
   if (closed != TileError::kNone) return closed;
-  if (progress.offset != tile.record.span) return TileError::kLastElement;
+  if (progress.offset != span) return TileError::kLastElement;
   return AnyLane(progress.no_change) ? TileError::kNoChange : TileError::kNone;
 }
 

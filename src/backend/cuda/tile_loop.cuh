@@ -8,9 +8,25 @@ namespace xorbit::cuda {
 
 inline constexpr uint32_t kThreadsPerBlock = kWarpsPerBlock * kWarpLanes;
 
-// Once a block; needs update.table_bytes of dynamic shared memory. body(task) is called by all lanes of a warp.
+// body.Run<Unit>(task) for the segment's unit.
 template <typename Body>
-__device__ __forceinline__ void ForEachTile(const UpdateOnDevice& update, Body&& body) {
+__device__ __forceinline__ void RunTask(const TileTask& task, const Body& body) {
+  switch (task.segment->unit_bytes) {
+    case 1:
+      return body.template Run<uint8_t>(task);
+    case 2:
+      return body.template Run<uint16_t>(task);
+    case 4:
+      return body.template Run<uint32_t>(task);
+    default:
+      return body.template Run<uint64_t>(task);
+  }
+}
+
+// Once a block; needs update.table_bytes of dynamic shared memory. body.Run<Unit>(task) is called by all lanes of a warp. It is
+// no lambda: the compiler would make a call of a large one, and calls in the loops that matter cost them their registers.
+template <typename Body>
+__device__ __forceinline__ void ForEachTile(const UpdateOnDevice& update, const Body& body) {
   extern __shared__ SymbolTable tables[];
   __shared__ uint64_t word_factors[kWordFactorCount];
   __shared__ SegmentOnDevice segment;
@@ -35,7 +51,9 @@ __device__ __forceinline__ void ForEachTile(const UpdateOnDevice& update, Body&&
       is_loaded = true;
     }
     const uint64_t record_index = (item - segment.first_item) * kWarpsPerBlock + warp;
-    if (record_index < segment.record_count) body(MakeTileTask(update, segment, record_index, tables, word_factors));
+    if (record_index < segment.record_count) {
+      RunTask(MakeTileTask(update, segment, record_index, tables, word_factors), body);
+    }
   }
 }
 

@@ -36,16 +36,16 @@ struct ElementKeeper {
 template <typename Unit, typename Visitor>
 XORBIT_DEVICE TileError DecodeDenseTile(const TileView& tile, Visitor* visitor) {
   const uint32_t count = tile.record.span + 1;  // at most 64 Ki
-  const auto planes = tile.segment->dense_planes;
+  const TileTables<Unit> tables = TablesOf<Unit>(tile, tile.segment->dense_planes);
   const uint8_t* raw = nullptr;
   LaneStreams streams;
-  const TileError opened = OpenStreams(tile, planes, sizeof(Unit), count, &raw, &streams);
+  const TileError opened = OpenStreams(tile, tables.raw_bytes(count), count, &raw, &streams);
   if (opened != TileError::kNone) return opened;
   ElementKeeper<Unit, Visitor> keeper{visitor};
   for (uint32_t group = 0; group < count; group += kLanes) {
     const uint32_t index = group + Lane();
     const bool active = index < count;
-    keeper.Take(tile, group, count, DecodeValue<Unit>(tile, planes, raw, count, index, active, &streams));
+    keeper.Take(tile, group, count, DecodeValue<false>(tables, raw, count, index, active, &streams));
   }
   const TileError closed = CloseStreams(streams);
   return closed != TileError::kNone ? closed : keeper.Finish(tile);

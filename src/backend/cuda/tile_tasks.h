@@ -60,28 +60,33 @@ struct TileOutcome {
   Findings found;
 };
 
+XORBIT_DEVICE bool IsSparse(const TileRecord& record) { return record.mode == static_cast<uint8_t>(TileMode::kSparse); }
+
+// A sparse tile without raw planes: nearly all of them.
 template <typename Unit, typename Visitor, typename Findings>
-XORBIT_DEVICE TileOutcome<Findings> VisitSparse(const TileTask& task, Visitor visitor) {
-  const TileError error = DecodeSparseTile<Unit>(task.view, &visitor);
+XORBIT_DEVICE TileOutcome<Findings> VisitCoded(const TileTask& task, const TileTables<Unit>& tables) {
+  Visitor visitor(task.context);
+  const TileError error = DecodeSparseTile<true>(task.view, tables, &visitor);
   return {error, visitor.Finish()};
 }
 
-// Of any mode. A call, so that what it needs takes nothing from the loops that matter.
+// Any other. A call, so that what it needs takes nothing from the loop that matters.
 template <typename Unit, typename Visitor, typename Findings>
-XORBIT_DEVICE_RARE TileOutcome<Findings> VisitRare(TileTask task) {
+XORBIT_DEVICE_RARE TileOutcome<Findings> VisitOther(TileTask task) {
   Visitor visitor(task.context);
-  const bool is_sparse = task.view.record.mode == static_cast<uint8_t>(TileMode::kSparse);
-  const TileError error = is_sparse ? DecodeSparseTile<Unit>(task.view, &visitor) : DecodeOtherTile<Unit>(task.view, &visitor);
+  const TileError error = IsSparse(task.view.record)
+                              ? DecodeSparseTile<false>(task.view, TablesOf<Unit>(task.view, task.segment->planes), &visitor)
+                              : DecodeOtherTile<Unit>(task.view, &visitor);
   return {error, visitor.Finish()};
 }
 
 // By boxes, if the tile has them.
 template <typename Unit, typename ByBoxes, typename Spread, typename Findings>
 XORBIT_DEVICE TileOutcome<Findings> VisitTile(const TileTask& task) {
-  if (task.context.start.box_index == kNoBox) return VisitRare<Unit, Spread, Findings>(task);
-  const bool is_sparse = task.view.record.mode == static_cast<uint8_t>(TileMode::kSparse);
-  if (!is_sparse) return VisitRare<Unit, ByBoxes, Findings>(task);
-  return VisitSparse<Unit, ByBoxes, Findings>(task, ByBoxes(task.context));
+  if (task.context.start.box_index == kNoBox) return VisitOther<Unit, Spread, Findings>(task);
+  const TileTables<Unit> tables = TablesOf<Unit>(task.view, task.segment->planes);
+  if (!IsSparse(task.view.record) || !tables.all_coded()) return VisitOther<Unit, ByBoxes, Findings>(task);
+  return VisitCoded<Unit, ByBoxes, Findings>(task, tables);
 }
 
 template <typename Unit, bool kKeepLog>
@@ -100,18 +105,38 @@ XORBIT_DEVICE void PreflightTile(const TileTask& task) {
   if (refused != TileError::kNone) ReportTile(&counters.first_refused, task.tile_index, refused);
 }
 
+// Every tile by itself, whatever its mode, through one visitor.
+template <typename Unit, bool kWrites>
+XORBIT_DEVICE TileOutcome<TileSums> StreamTile(const TileTask& task, uint64_t address, WordVector* window) {
+  StreamVisitor<Unit, kWrites> visitor(task.context, address, window);
+  if (!IsSparse(task.view.record)) {
+    const TileError error = DecodeOtherTile<Unit>(task.view, &visitor);
+    return {error, visitor.Finish()};
+  }
+  const TileTables<Unit> tables = TablesOf<Unit>(task.view, task.segment->planes);
+  const TileError error = tables.all_coded() ? DecodeSparseTile<true>(task.view, tables, &visitor)
+                                             : DecodeSparseTile<false>(task.view, tables, &visitor);
+  return {error, visitor.Finish()};
+}
+
+// After a pre-flight that accepted every tile: what apply must find in the tiles that it will stream.
+template <typename Unit>
+XORBIT_DEVICE void SumStreamedTile(const TileTask& task, WordVector* window) {
+  const uint64_t address = StreamAddressOf<Unit>(task.context);
+  if (address == 0) return;
+  const auto [error, sums] = StreamTile<Unit, false>(task, address, window);
+  if (Lane() == 0 && error == TileError::kNone) task.update->local_sums[task.tile_index] = sums;
+}
+
 // kMayStream: tiles that are dense enough go through `window` (StreamVisitor).
 template <typename Unit, ApplyKind kKind, bool kMayStream>
-XORBIT_DEVICE TileOutcome<ApplyFindings> WriteTile(const TileTask& task, [[maybe_unused]] uint32_t* window) {
+XORBIT_DEVICE TileOutcome<ApplyFindings> WriteTile(const TileTask& task, [[maybe_unused]] WordVector* window) {
   if constexpr (kMayStream) {
-    static_assert(kKind == ApplyKind::kReturningXor || kKind == ApplyKind::kXor);
-    StreamRange range{};
-    if (task.context.start.box_index != kNoBox && FindStreamRange<Unit>(task.context, &range)) {
-      StreamVisitor<Unit, kKind == ApplyKind::kReturningXor> visitor(task.context, range, window);
-      const bool is_sparse = task.view.record.mode == static_cast<uint8_t>(TileMode::kSparse);
-      const TileError error =
-          is_sparse ? DecodeSparseTile<Unit>(task.view, &visitor) : DecodeOtherTile<Unit>(task.view, &visitor);
-      return {error, visitor.Finish()};
+    static_assert(kKind == ApplyKind::kReturningXor);
+    const uint64_t address = StreamAddressOf<Unit>(task.context);
+    if (address != 0) {
+      const auto [error, met] = StreamTile<Unit, true>(task, address, window);
+      return {error, {met.before, false}};
     }
   }
   return VisitTile<Unit, BoxApply<Unit, kKind>, SpreadApply<Unit, kKind>, ApplyFindings>(task);
@@ -119,7 +144,7 @@ XORBIT_DEVICE TileOutcome<ApplyFindings> WriteTile(const TileTask& task, [[maybe
 
 // expect_after: a comparison expects the target's values, not the old ones.
 template <typename Unit, ApplyKind kKind, bool kMayStream>
-XORBIT_DEVICE void ApplyTile(const TileTask& task, bool expect_after, uint32_t* window) {
+XORBIT_DEVICE void ApplyTile(const TileTask& task, bool expect_after, WordVector* window) {
   const auto [error, met] = WriteTile<Unit, kKind, kMayStream>(task, window);
   if (Lane() != 0) return;
   PayloadCounters& counters = task.update->counters[task.segment->payload_index];

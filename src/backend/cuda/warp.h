@@ -47,6 +47,13 @@ XORBIT_DEVICE uint64_t FetchAdd(uint64_t* sum, uint64_t value) {
 XORBIT_DEVICE void AtomicMin(uint64_t* least, uint64_t value) {
   atomicMin(reinterpret_cast<unsigned long long*>(least), static_cast<unsigned long long>(value));
 }
+// Asks for the line that holds a payload's byte, without waiting.
+XORBIT_DEVICE void PrefetchBody(const uint8_t* byte) { asm volatile("prefetch.global.L2 [%0];" ::"l"(byte)); }
+// A read of a payload's bytes, which nobody changes while a kernel runs.
+template <typename T>
+XORBIT_DEVICE T LoadBody(const T* from) {
+  return __ldg(from);
+}
 // A read that goes past the first-level cache, where atomics of other multiprocessors do not show.
 template <typename T>
 XORBIT_DEVICE T LoadLive(const T* from) {
@@ -81,6 +88,11 @@ inline uint64_t FetchAdd(uint64_t* sum, uint64_t value) {
   return before;
 }
 inline void AtomicMin(uint64_t* least, uint64_t value) { *least = value < *least ? value : *least; }
+inline void PrefetchBody(const uint8_t* /*byte*/) {}
+template <typename T>
+T LoadBody(const T* from) {
+  return *from;
+}
 template <typename T>
 T LoadLive(const T* from) {
   return *from;

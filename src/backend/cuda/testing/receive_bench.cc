@@ -102,6 +102,10 @@ class Stages {
     CheckReports(name);
   }
 
+  void MeasureStreamSums(uint32_t blocks, const std::string& name) {
+    Measure(name, blocks, [&] { return LaunchStreamSums(staged_.update(), {blocks}, stream()); });
+  }
+
   // An even number of runs, so that live memory ends as it began; then once more, verified, and back.
   void MeasureXor(uint32_t blocks, ApplyKind kind, const std::string& name) {
     bool applied = false;
@@ -117,10 +121,15 @@ class Stages {
   }
 
   void MeasureStores(uint32_t blocks) {
+    bool applied = false;  // a store over what is there already would be none
+    Measure("apply and undo by stores in turn", blocks, [&] {
+      const ApplyKind kind = applied ? ApplyKind::kRestore : ApplyKind::kStore;
+      applied = !applied;
+      return LaunchApply(staged_.update(), kind, false, {blocks}, stream());
+    });
     for (const ApplyKind kind : {ApplyKind::kStore, ApplyKind::kRestore}) {
-      const std::string name = kind == ApplyKind::kStore ? "apply by stores" : "undo by stores";
-      Measure(name, blocks, [&] { return LaunchApply(staged_.update(), kind, false, {blocks}, stream()); });
-      live_->Verify(kind == ApplyKind::kStore, name);
+      report_->Check(LaunchApply(staged_.update(), kind, false, {blocks}, stream()), "stores");
+      live_->Verify(kind == ApplyKind::kStore, kind == ApplyKind::kStore ? "apply by stores" : "undo by stores");
     }
   }
 
@@ -228,9 +237,11 @@ void BenchReceive(const BigModel& model, const BenchOptions& options, Report* re
     const std::string suffix = stream == 0 ? "" : " with streaming from a change in " + std::to_string(stream) + " bytes";
     for (const uint32_t blocks : options.blocks_per_multiprocessor) {
       stages.MeasurePreflight(blocks, "pre-flight" + suffix);
+      if (stream > 0) stages.MeasureStreamSums(blocks, "sums" + suffix);
       stages.MeasureXor(blocks, ApplyKind::kReturningXor, "apply by returning XOR and check" + suffix);
-      stages.MeasureXor(blocks, ApplyKind::kXor, "apply by XOR" + suffix);
-      if (stream == 0) stages.MeasureCompare(blocks);
+      if (stream > 0) continue;
+      stages.MeasureXor(blocks, ApplyKind::kXor, "apply by XOR");
+      stages.MeasureCompare(blocks);
     }
   }
   if (options.with_undo_log && stage_as(true, 0)) {

@@ -100,8 +100,8 @@ class Stream {
   Status FindDecided();
   Status ReadTombstones();
   Result<VersionRecord> CommittedRecord(uint64_t version);
-  Result<Buffer> ManifestText(const PublicationPlace& place);
-  Status CheckFit(const Manifest& manifest, ConstBytes text);
+  Result<std::string> ManifestText(const PublicationPlace& place);
+  Status CheckFit(const Manifest& manifest, std::string_view text);
   Status CheckPayloads(const PublicationPlace& place, const std::vector<ManifestOwner>& owners);
   Status JudgePlace(const PublicationPlace& place);
   struct EdgeBounds {

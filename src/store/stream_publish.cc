@@ -169,7 +169,7 @@ Result<Manifest> Stream::Seal(const PublicationPlace& place) {
     return RefusedError("version " + std::to_string(place.target_version) + " was decided otherwise: publish for the next one");
   }
   XORBIT_RETURN_IF_ERROR(ProveReceipts(place, receipts));
-  const std::string text = WriteManifest(manifest);
+  const std::string text = StreamManifestText(manifest);
   if (auto read_back = ParseManifest(text); !read_back.ok())
     return RefusedError("the receipts together: " + read_back.status().message());
   XORBIT_RETURN_IF_ERROR(state_->store.PutNew(ManifestKey(state_->info.stream_id, place), AsBytes(text)));
@@ -180,9 +180,9 @@ Status Stream::PutManifest(const Manifest& manifest) {
   if (!manifest.stream) return UsageError("a stream's manifest must say where it belongs");
   const PublicationPlace place{manifest.stream->base_version, manifest.stream->target_version, manifest.stream->publication_id};
   XORBIT_RETURN_IF_ERROR(CheckPlace(place));
-  const std::string text = WriteManifest(manifest);
+  const std::string text = StreamManifestText(manifest);
   if (auto read_back = ParseManifest(text); !read_back.ok()) return UsageError("the manifest: " + read_back.status().message());
-  XORBIT_RETURN_IF_ERROR(CheckFit(manifest, AsBytes(text)));
+  XORBIT_RETURN_IF_ERROR(CheckFit(manifest, text));
   XORBIT_RETURN_IF_ERROR(CheckPayloads(place, manifest.owners));
   return state_->store.PutNew(ManifestKey(state_->info.stream_id, place), AsBytes(text));
 }
@@ -207,13 +207,13 @@ Status Stream::CheckCommit(const VersionRecord& record) {
   if (record.layout_digest != state_->layout.digest()) return RefusedError(version + " is for another layout");
   XORBIT_RETURN_IF_ERROR(CheckParent(record));
   const PublicationPlace place{*record.parent, record.version, record.publication_id};
-  const Result<Buffer> text = ManifestText(place);
+  const Result<std::string> text = ManifestText(place);
   if (!text.ok() && text.status().code() == Code::kNotFound)
     return RefusedError(version + " is not sealed: its manifest is not there");
   if (!text.ok()) return text.status();
-  auto manifest = ParseManifest(AsText(*text));
+  auto manifest = ParseManifest(*text);
   if (!manifest.ok()) return manifest.status().WithContext(ManifestKey(state_->info.stream_id, place));
-  if (!manifest->stream || CommitRecord(*manifest) != record || Sha256Of(*text) != record.manifest_sha256) {
+  if (!manifest->stream || CommitRecord(*manifest) != record || Sha256Of(AsBytes(*text)) != record.manifest_sha256) {
     return RefusedError(version + "'s record is not of the manifest that is there");
   }
   XORBIT_ASSIGN_OR_RETURN(const VersionRecord base, CommittedRecord(*record.parent));

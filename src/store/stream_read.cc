@@ -15,13 +15,13 @@ constexpr uint64_t kRouteAlignment = 12;
 
 }  // namespace
 
-Result<Buffer> Stream::ManifestText(const PublicationPlace& place) {
+Result<std::string> Stream::ManifestText(const PublicationPlace& place) {
   XORBIT_RETURN_IF_ERROR(CheckPlace(place));
-  return state_->store.Get(ManifestKey(state_->info.stream_id, place), kMaxManifestBytes);
+  return GetText(state_->store, ManifestKey(state_->info.stream_id, place), kMaxManifestBytes);
 }
 
 // Both ends are committed, and the manifest repeats what their records say.
-Status Stream::CheckFit(const Manifest& manifest, ConstBytes text) {
+Status Stream::CheckFit(const Manifest& manifest, std::string_view text) {
   if (!manifest.stream) return RefusedError("the manifest is of a delta made by hand, not of a stream");
   const StreamIdentity& identity = *manifest.stream;
   if (identity.stream_id != state_->info.stream_id || identity.base_fingerprint != state_->info.base_fingerprint) {
@@ -39,7 +39,7 @@ Status Stream::CheckFit(const Manifest& manifest, ConstBytes text) {
     return RefusedError("the manifest does not lead to what version " + std::to_string(target.version) + " is");
   }
   const bool decided_it = target.parent == identity.base_version && target.publication_id == identity.publication_id;
-  if (decided_it && Sha256Of(text) != target.manifest_sha256) {
+  if (decided_it && Sha256Of(AsBytes(text)) != target.manifest_sha256) {
     return CorruptError("the manifest is not the one that decided version " + std::to_string(target.version));
   }
   return {};
@@ -47,9 +47,9 @@ Status Stream::CheckFit(const Manifest& manifest, ConstBytes text) {
 
 Result<Manifest> Stream::ReadManifest(const Edge& edge) {
   const PublicationPlace place = PlaceOf(edge);
-  XORBIT_ASSIGN_OR_RETURN(const Buffer text, ManifestText(place));
+  XORBIT_ASSIGN_OR_RETURN(const std::string text, ManifestText(place));
   const std::string key = ManifestKey(state_->info.stream_id, place);
-  auto manifest = ParseManifest(AsText(text));
+  auto manifest = ParseManifest(text);
   if (!manifest.ok()) return manifest.status().WithContext(key);
   const auto& identity = manifest->stream;
   if (identity && PublicationPlace{identity->base_version, identity->target_version, identity->publication_id} != place) {

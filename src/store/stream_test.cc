@@ -203,13 +203,30 @@ TEST_F(StreamTest, FetchesNoMoreThanADeltaCanHold) {
     owner.byte_count = uint64_t{1} << 40;
     huge.target += owner.change;
   }
-  const std::string text = WriteManifest(huge);
+  const std::string text = StreamManifestText(huge);
   ASSERT_TRUE(store_.PutNew(ManifestKey("run-1", {1, 2, "t"}), AsBytes(text)).ok());
   ASSERT_TRUE(PutText(store_, VersionRecordKey("run-1", 2), WriteVersionRecord(CommitRecord(huge))).ok());
   Stream reader = Stream::Open(store_, "run-1").value();
   const Status status = FetchWay(reader, 1, 2, {}).status();
   EXPECT_EQ(status.code(), Code::kCorrupt);
   EXPECT_THAT(status.message(), HasSubstr("larger than any delta of this model"));
+}
+
+// Nothing else vouches for a fold's manifest, and a reader remembers what it has judged.
+TEST_F(StreamTest, BelievesNoFlippedBitOfAFold) {
+  PublishChain(stream_, 2);
+  ASSERT_TRUE(PutFold(stream_, 0, 2).ok());
+  const std::string key = ManifestKey("run-1", {0, 2, "fold"});
+  const uint64_t byte_count = store_.Stat(key)->byte_count;
+  Stream reader = Stream::Open(store_, "run-1").value();
+  for (uint64_t bit = 0; bit < 8 * byte_count; bit += 3) {
+    const auto flip = [bit](Buffer* bytes) { (*bytes)[bit / 8] ^= static_cast<uint8_t>(1U << bit % 8); };
+    store_.Corrupt(key, flip);
+    EXPECT_EQ(reader.ReadManifest({0, 2, "fold", 0, key}).status().code(), Code::kCorrupt) << "bit " << bit;
+    EXPECT_THAT(NamesOf(reader.Edges(0, 2)), ElementsAre("0-1 t", "1-2 t")) << "bit " << bit;
+    store_.Corrupt(key, flip);
+  }
+  EXPECT_THAT(NamesOf(reader.Edges(0, 2)), ElementsAre("0-1 t", "0-2 fold", "1-2 t"));
 }
 
 TEST_F(StreamTest, SurvivesLostReplies) {

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "payload/json_fields.h"
+#include "store/checked_text.h"
 
 namespace xorbit {
 namespace {
@@ -28,6 +29,8 @@ Status ParseCommit(const Json& json, VersionRecord* record) {
 
 }  // namespace
 
+std::string StreamManifestText(const Manifest& manifest) { return WithChecksum(WriteManifest(manifest)); }
+
 VersionRecord CommitRecord(const Manifest& manifest) {
   assert(manifest.stream);
   VersionRecord record;
@@ -37,7 +40,7 @@ VersionRecord CommitRecord(const Manifest& manifest) {
   record.layout_digest = manifest.layout_digest;
   record.parent = manifest.stream->base_version;
   record.publication_id = manifest.stream->publication_id;
-  record.manifest_sha256 = Sha256Of(AsBytes(WriteManifest(manifest)));
+  record.manifest_sha256 = Sha256Of(AsBytes(StreamManifestText(manifest)));
   return record;
 }
 

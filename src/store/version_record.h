@@ -31,6 +31,9 @@ struct VersionRecord {
   friend bool operator==(const VersionRecord&, const VersionRecord&) = default;
 };
 
+// What a stream's manifest.json holds: the manifest with a checksum (checked_text.h). A record names the manifest that decided
+// by the hash of this; nothing else vouches for those of folds.
+std::string StreamManifestText(const Manifest& manifest);
 // The record that commits what a manifest of a stream seals. The manifest must have a stream identity.
 VersionRecord CommitRecord(const Manifest& manifest);
 // The record that gives a version up. The same whoever writes it.

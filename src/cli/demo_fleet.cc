@@ -2,102 +2,20 @@
 
 #include <fmt/core.h>
 
-#include <charconv>
+#include <optional>
 
 #include "base/parallel.h"
 #include "base/staged_folder.h"
 #include "base/stopwatch.h"
+#include "cli/demo_engine.h"
+#include "cli/demo_trainer.h"
 #include "journey/host_sampler.h"
-#include "publish/decide.h"
-#include "publish/fold_publisher.h"
-#include "publish/rank_publisher.h"
-#include "publish/shards.h"
 #include "receive/store_cohort.h"
-#include "tensor/engine_layouts.h"
 #include "tensor/fingerprint.h"
-#include "tensor/name_pattern.h"
 #include "transport/folder_store.h"
 
 namespace xorbit {
 namespace {
-
-constexpr uint32_t kTrainerRanks = 4;
-
-// What an engine does to a checkpoint of the common names: fuses q, k and v, stacks the experts, cuts over tensor-parallel
-// ranks.
-EngineLayout EngineOf(const Layout& layout) {
-  EngineLayout engine;
-  const auto rows = [](std::string pattern, std::string target, uint32_t slot, uint32_t expert_capture) {
-    EngineRule rule{.pattern = std::move(pattern), .target = std::move(target), .slice = Slice::kRows, .slot = slot};
-    rule.expert_capture = expert_capture;
-    return rule;
-  };
-  const std::string attention = "model.layers.*.self_attn.";
-  const std::string qkv = "model.layers.$1.self_attn.qkv_proj.weight";
-  const std::string expert = "model.layers.*.mlp.experts.*.";
-  const std::string w13 = "model.layers.$1.mlp.experts.w13_weight";
-  const std::string w2 = "model.layers.$1.mlp.experts.w2_weight";
-  engine.rules = {
-      EngineRule{.pattern = "**"},
-      rows(attention + "q_proj.weight", qkv, 0, 0),
-      rows(attention + "k_proj.weight", qkv, 1, 0),
-      rows(attention + "v_proj.weight", qkv, 2, 0),
-      rows(expert + "gate_proj.weight", w13, 0, 2),
-      rows(expert + "up_proj.weight", w13, 1, 2),
-      EngineRule{.pattern = "**.o_proj.weight", .slice = Slice::kColumns},
-      EngineRule{.pattern = expert + "down_proj.weight", .target = w2, .slice = Slice::kColumns, .expert_capture = 2},
-      rows("model.embed_tokens.weight", "model.embed_tokens.weight", 0, 0)};
-  for (const TensorSpec& tensor : layout.tensors()) {
-    const auto captures = MatchName("model.layers.*.mlp.experts.*.**", tensor.name);
-    uint32_t number = 0;
-    if (!captures || std::from_chars((*captures)[1].begin(), (*captures)[1].end(), number).ec != std::errc()) continue;
-    engine.expert_count = std::max(engine.expert_count, number + 1);
-  }
-  return engine;
-}
-
-// The live map of one rank; the canonical one where this model's tensors have other names or cannot be cut so.
-LiveMap MapOf(const Layout& layout, uint32_t rank, uint32_t rank_count) {
-  auto spec = PlanEngine(layout, EngineOf(layout), {.rank = rank, .world_size = rank_count, .tp_size = rank_count});
-  if (!spec.ok())
-    spec = PlanEngine(layout, {.rules = {{.pattern = "**"}}}, {.rank = rank, .world_size = rank_count, .tp_size = rank_count});
-  auto map = spec.ok() ? LiveMap::Make(layout, std::move(spec).value()) : Result<LiveMap>(spec.status());
-  return map.ok() ? std::move(map).value() : CanonicalMap(layout);
-}
-
-// Matrices cut over the ranks as FSDP does it; what is not a matrix is held by all of them.
-Result<std::vector<std::vector<Part>>> DeclareShards(const Layout& layout) {
-  std::vector<std::vector<Part>> declared(kTrainerRanks);
-  for (uint32_t i = 0; i < layout.tensors().size(); ++i) {
-    const TensorSpec& tensor = layout.tensors()[i];
-    if (tensor.byte_count == 0) continue;
-    for (uint32_t rank = 0; rank < kTrainerRanks; ++rank) {
-      if (tensor.shape.size() < 2) {
-        declared[rank].push_back(WholeTensor(layout, i));
-        continue;
-      }
-      XORBIT_ASSIGN_OR_RETURN(const auto part, FlatShard(layout, i, {rank, kTrainerRanks}));
-      if (part) declared[rank].push_back(*part);
-    }
-  }
-  return declared;
-}
-
-// A rank's memory at one checkpoint: its own parts and nothing else.
-std::vector<ConstBytes> HeldBytes(const Layout& layout, const std::vector<Part>& parts, TensorBytes tensors) {
-  std::vector<ConstBytes> held;
-  for (const Part& part : parts) {
-    const uint64_t unit_bytes = UnitBytesOf(layout.tensors()[part.tensor_index].dtype);
-    held.push_back(tensors[part.tensor_index].subspan(part.origin * unit_bytes, part.element_count() * unit_bytes));
-  }
-  return held;
-}
-
-// Runs body(rank) for all ranks at once, each on a thread of its own: they wait for each other.
-Status RunRanks(uint32_t rank_count, const std::function<Status(uint32_t rank)>& body) {
-  return ParallelFor(static_cast<int>(rank_count), rank_count,
-                     [&](uint64_t rank) { return body(static_cast<uint32_t>(rank)); });
-}
 
 // Everything that is alive during the demo.
 class Fleet {
@@ -120,49 +38,34 @@ class Fleet {
     info.layout_digest = layout.digest();
     XORBIT_ASSIGN_OR_RETURN(Stream stream, Stream::Create(*store_, info, layout));
     stream_ = std::make_unique<Stream>(std::move(stream));
-    XORBIT_ASSIGN_OR_RETURN(declared_, DeclareShards(layout));
-    XORBIT_ASSIGN_OR_RETURN(std::vector<RankPlan> plans, PlanOwnership(layout, declared_));
-    for (RankPlan& plan : plans) {
-      trainers_.push_back(RankPublisher::Make(*stream_, *runtime_.backend, std::move(plan), base, PublishOptions{}));
-    }
+    XORBIT_ASSIGN_OR_RETURN(DemoTrainer trainer, DemoTrainer::Make(runtime_, *stream_, base));
+    trainer_.emplace(std::move(trainer));
     XORBIT_RETURN_IF_ERROR(StartAlone());
     return StartPair();
   }
 
-  // All trainer ranks publish checkpoint `version`. Returns the payload bytes.
-  Result<uint64_t> Publish(uint64_t version) {
-    const PublicationPlace place = {version - 1, version, fmt::format("step-{}", version)};
-    const std::vector<ConstBytes> tensors = BytesOf(version);
-    XORBIT_RETURN_IF_ERROR(RunRanks(kTrainerRanks, [&](uint32_t rank) -> Status {
-      XORBIT_RETURN_IF_ERROR(trainers_[rank].Contribute(place, HeldBytes(stream_->layout(), declared_[rank], tensors)));
-      XORBIT_ASSIGN_OR_RETURN(const VersionRecord decided, SealAndDecide(*stream_, place, {}));
-      return trainers_[rank].Settle(decided).status();
-    }));
-    XORBIT_ASSIGN_OR_RETURN(const Edge edge, stream_->StepEdge(version));
-    return edge.byte_count;
-  }
-  Status Fold() {
-    const std::vector<uint64_t> marks = {0};
-    return PublishFolds(*stream_, trainers_, marks, {}).status();
-  }
+  // Publishes checkpoint `version`, and its folds after that. Publish returns the payload bytes.
+  Result<uint64_t> Publish(uint64_t version) { return trainer_->Publish(BytesOf(version)); }
+  Status Fold() { return trainer_->Fold(); }
 
   Status StartAlone() { return Start(CanonicalMap(stream_->layout()), *alone_member_, 0, &alone_); }
-  Status StartLate() { return Start(MapOf(stream_->layout(), 0, 1), *late_member_, 0, &late_); }
+  Status StartLate() { return Start(DemoEngineMap(stream_->layout(), 0, 1), *late_member_, 0, &late_); }
   void KillAlone() { alone_.reset(); }
   Status StartPair() {
-    return RunRanks(2, [&](uint32_t rank) -> Status {
+    return ParallelFor(2, 2, [&](uint64_t i) -> Status {  // they wait for each other
+      const auto rank = static_cast<uint32_t>(i);
       CohortOptions options;
       options.rank = rank;
       options.rank_count = 2;
       XORBIT_ASSIGN_OR_RETURN(pair_members_[rank], MakeStoreCohort(*meeting_place_, options));
-      return Start(MapOf(stream_->layout(), rank, 2), *pair_members_[rank], 0, &pair_[rank]);
+      return Start(DemoEngineMap(stream_->layout(), rank, 2), *pair_members_[rank], 0, &pair_[rank]);
     });
   }
 
   Status SyncAlone(uint64_t version) { return alone_->receiver().Sync(version); }
   Status SyncLate(uint64_t version) { return late_->receiver().Sync(version); }
   Status SyncPair(uint64_t version) {
-    return RunRanks(2, [&](uint32_t rank) { return pair_[rank]->receiver().Sync(version); });
+    return ParallelFor(2, 2, [&](uint64_t rank) { return pair_[rank]->receiver().Sync(version); });
   }
 
   const SyncReport& alone_report() const { return alone_->receiver().report(); }
@@ -215,8 +118,7 @@ class Fleet {
   std::optional<StagedFolder> meeting_folder_;  // removed at the end
   std::unique_ptr<ObjectStore> meeting_place_;
   std::unique_ptr<Stream> stream_;
-  std::vector<std::vector<Part>> declared_;
-  std::vector<RankPublisher> trainers_;
+  std::optional<DemoTrainer> trainer_;
   std::unique_ptr<CohortMember> alone_member_ = AloneMember();
   std::unique_ptr<CohortMember> late_member_ = AloneMember();
   std::unique_ptr<CohortMember> pair_members_[2];
@@ -258,10 +160,10 @@ Result<FleetReport> RunFleet(const Runtime& runtime, const fs::path& store, cons
   FleetReport report;
   report.text = fmt::format(
       "the same updates as a stream: {} trainer ranks with shards; pauses of a sampler with the checkpoint's own layout, of "
-      "two "
-      "tensor-parallel ranks that change together, and of one with fused projections and stacked experts that comes late\n\n"
+      "two tensor-parallel ranks that change together, and of one with fused projections and stacked experts that comes "
+      "late\n\n"
       "{:>7} {:>9} {:>9}   {:<18} {:>10}   {}\n",
-      kTrainerRanks, "version", "bytes", "publish", "alone", "pair", "late");
+      kDemoTrainerRanks, "version", "bytes", "publish", "alone", "pair", "late");
   for (uint64_t version = 1; version <= newest; ++version) {
     FleetRow row;
     row.version = version;

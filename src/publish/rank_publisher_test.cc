@@ -150,9 +150,7 @@ TEST_F(RankPublisherTest, ANewTrainerCatchesUpAndGoesOn) {
   }
   // Other ranks, from the served checkpoint and the store alone.
   std::vector<RankPublisher> resumed = Ranks(stream, trainer);
-  std::vector<Delta> chain;
-  const std::vector<Hop> route = stream.Route(0, 3).value();
-  for (const Hop& hop : route) chain.push_back(FetchDelta(stream, hop.edge, {}).value());
+  const std::vector<Delta> chain = FetchRoute(stream, stream.Route(0, 3).value(), {}).value();
   for (RankPublisher& rank : resumed) ASSERT_TRUE(rank.CatchUp(3, chain).ok());
   trainer.Step(random_, 100);
   const auto decided = Publish(stream, resumed, trainer, {3, 4, "new"});

@@ -10,11 +10,6 @@
 namespace xorbit {
 namespace {
 
-Status OverLimit(uint64_t limit_bytes) {
-  return RefusedError("this update takes more than the " + std::to_string(limit_bytes) +
-                      " bytes that may be staged; raise the limit, or follow more closely");
-}
-
 // One way: over live memory, every record proven.
 Status FoldOverLive(const Layout& layout, const Backend& backend, const LiveMemory& live, bool backward,
                     const StagingOptions& options, StagedUpdate* staged) {
@@ -70,7 +65,10 @@ Status Fold(const Layout& layout, const Backend& backend, const LiveMemory& live
                                           : FoldOverLive(layout, backend, live, route.front().backward, options, staged));
   uint64_t fold_bytes = 0;
   for (const Buffer& file : staged->fold_files) fold_bytes += file.size();
-  if (fold_bytes > options.limit_bytes - staged->held_bytes) return OverLimit(options.limit_bytes);
+  if (fold_bytes > options.limit_bytes - std::min(options.limit_bytes, staged->held_bytes)) {
+    return RefusedError("this update and its fold take more than the " + std::to_string(options.limit_bytes) +
+                        " bytes that may be staged; raise the limit, or follow more closely");
+  }
   staged->deltas.clear();
   staged->held_bytes = fold_bytes;
   staged->is_folded = true;
@@ -89,13 +87,8 @@ Result<std::unique_ptr<StagedUpdate>> StageRoute(Stream& stream, const Backend& 
   staged->from = route.front().backward ? route.front().edge.to : route.front().edge.from;
   staged->to = route.back().backward ? route.back().edge.from : route.back().edge.to;
   staged->object_count = route.size();
-  for (const Hop& hop : route) {
-    const uint64_t left_bytes = options.limit_bytes - staged->held_bytes;
-    if (hop.edge.byte_count > left_bytes) return OverLimit(options.limit_bytes);
-    XORBIT_ASSIGN_OR_RETURN(Delta delta, FetchDelta(stream, hop.edge, {options.threads, left_bytes}));
-    staged->held_bytes += delta.total_file_bytes;
-    staged->deltas.push_back(std::move(delta));
-  }
+  XORBIT_ASSIGN_OR_RETURN(staged->deltas, FetchRoute(stream, route, {options.threads, options.limit_bytes}));
+  for (const Delta& delta : staged->deltas) staged->held_bytes += delta.total_file_bytes;
   staged->fetched_bytes = staged->held_bytes;
   if (route.size() > 1) {
     XORBIT_RETURN_IF_ERROR(Fold(stream.layout(), backend, live, route, options, staged.get()));

@@ -1,5 +1,6 @@
 #include "store/fetch.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 
@@ -19,6 +20,27 @@ uint64_t MostDeltaBytes(const Layout& layout, uint64_t owner_count) {
   return plain ? CheckedAdd(*plain, fixed).value_or(UINT64_MAX) : UINT64_MAX;
 }
 
+Status OverLimit(const FetchOptions& options) {
+  return RefusedError("this update takes more than the " + std::to_string(options.memory_limit_bytes) +
+                      " bytes that may be staged; raise the limit, or follow more closely");
+}
+
+// All hops' deltas, or an error and those before the hop that it is of.
+Status FetchHops(Stream& stream, std::span<const Hop> route, const FetchOptions& options, std::vector<Delta>* deltas) {
+  uint64_t total_bytes = 0;
+  for (const Hop& hop : route) {
+    if (hop.edge.byte_count > options.memory_limit_bytes - total_bytes) return OverLimit(options);
+    total_bytes += hop.edge.byte_count;
+  }
+  FetchOptions left = options;
+  for (const Hop& hop : route) {
+    XORBIT_ASSIGN_OR_RETURN(Delta delta, FetchDelta(stream, hop.edge, left));
+    left.memory_limit_bytes -= std::min(left.memory_limit_bytes, delta.total_file_bytes);
+    deltas->push_back(std::move(delta));
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<Delta> FetchDelta(Stream& stream, const Edge& edge, const FetchOptions& options) {
@@ -31,10 +53,7 @@ Result<Delta> FetchDelta(Stream& stream, const Edge& edge, const FetchOptions& o
     if (owner.byte_count > most_bytes - total_bytes) {
       return CorruptError(edge.manifest_key + ": its payloads are larger than any delta of this model");
     }
-    if (owner.byte_count > options.memory_limit_bytes - total_bytes) {
-      return RefusedError(edge.manifest_key + ": its payloads take more than the " +
-                          std::to_string(options.memory_limit_bytes) + " bytes that may be staged");
-    }
+    if (owner.byte_count > options.memory_limit_bytes - total_bytes) return OverLimit(options);
     total_bytes += owner.byte_count;
   }
   std::vector<Buffer> buffers(manifest.owners.size());
@@ -62,10 +81,7 @@ Result<Delta> FetchDelta(Stream& stream, const Edge& edge, const FetchOptions& o
 
 Result<std::vector<Delta>> FetchRoute(Stream& stream, std::span<const Hop> route, const FetchOptions& options) {
   std::vector<Delta> deltas;
-  for (const Hop& hop : route) {
-    XORBIT_ASSIGN_OR_RETURN(Delta delta, FetchDelta(stream, hop.edge, options));
-    deltas.push_back(std::move(delta));
-  }
+  XORBIT_RETURN_IF_ERROR(FetchHops(stream, route, options, &deltas));
   return deltas;
 }
 
@@ -77,18 +93,11 @@ Result<FetchedRoute> FetchWay(Stream& stream, uint64_t from, uint64_t to, const 
     if (!route.ok() && route.status().code() == Code::kNotFound && !first_failure.ok()) return first_failure;
     if (!route.ok()) return route.status();
     std::vector<Delta> deltas;
-    for (const Hop& hop : *route) {
-      Result<Delta> delta = FetchDelta(stream, hop.edge, options);
-      if (!delta.ok()) {
-        const Code code = delta.status().code();
-        if (code != Code::kNotFound && code != Code::kCorrupt) return delta.status();
-        if (first_failure.ok()) first_failure = delta.status();
-        avoided.insert(PlaceOf(hop.edge));
-        break;
-      }
-      deltas.push_back(std::move(delta).value());
-    }
-    if (deltas.size() == route->size()) return FetchedRoute{std::move(route).value(), std::move(deltas)};
+    const Status fetched = FetchHops(stream, *route, options, &deltas);
+    if (fetched.ok()) return FetchedRoute{std::move(route).value(), std::move(deltas)};
+    if (fetched.code() != Code::kNotFound && fetched.code() != Code::kCorrupt) return fetched;
+    if (first_failure.ok()) first_failure = fetched;
+    avoided.insert(PlaceOf((*route)[deltas.size()].edge));
   }
 }
 

@@ -11,14 +11,15 @@ namespace xorbit {
 
 struct FetchOptions {
   int threads = 1;                           // payloads fetched and hashed at once
-  uint64_t memory_limit_bytes = UINT64_MAX;  // for one delta's payloads
+  uint64_t memory_limit_bytes = UINT64_MAX;  // for all that one call fetches
 };
 
 // The whole delta of an edge, checked as by OpenDelta, its manifest against the records of both its versions. kNotFound if it
 // was removed meanwhile: plan again. kRefused if it takes more than the limit. Thread-safe.
 Result<Delta> FetchDelta(Stream& stream, const Edge& edge, const FetchOptions& options);
 
-// The deltas of a route, in order; all of them are in memory at once. Errors as for one.
+// The deltas of a route, in order; all of them are in memory at once, within the limit together. Errors as
+// for one; nothing is fetched of a route whose edges say that they take more.
 Result<std::vector<Delta>> FetchRoute(Stream& stream, std::span<const Hop> route, const FetchOptions& options);
 
 struct FetchedRoute {

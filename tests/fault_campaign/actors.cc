@@ -55,16 +55,6 @@ struct Access {
 
 // --- trainers ---
 
-Result<std::vector<Delta>> FetchWay(Stream& stream, uint64_t from, uint64_t to) {
-  std::vector<Delta> chain;
-  XORBIT_ASSIGN_OR_RETURN(const std::vector<Hop> route, stream.Route(from, to));
-  for (const Hop& hop : route) {
-    XORBIT_ASSIGN_OR_RETURN(Delta delta, FetchDelta(stream, hop.edge, {}));
-    chain.push_back(std::move(delta));
-  }
-  return chain;
-}
-
 struct Trainer {
   const Place& place;
   Stream& stream;
@@ -81,8 +71,8 @@ struct Trainer {
     }
     XORBIT_ASSIGN_OR_RETURN(const uint64_t newest, stream.Newest());
     if (newest == publisher.version()) return {};
-    XORBIT_ASSIGN_OR_RETURN(const std::vector<Delta> chain, FetchWay(stream, publisher.version(), newest));
-    return publisher.CatchUp(newest, chain);
+    XORBIT_ASSIGN_OR_RETURN(const FetchedRoute way, FetchWay(stream, publisher.version(), newest, {}));
+    return publisher.CatchUp(newest, way.deltas);
   }
 
   Result<bool> Settle(const VersionRecord& decided) {

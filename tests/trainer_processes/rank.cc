@@ -94,9 +94,8 @@ class Rank {
     XORBIT_ASSIGN_OR_RETURN(const uint64_t newest, stream_.Newest());
     XORBIT_ASSIGN_OR_RETURN(const std::optional<VersionRecord> record, stream_.Record(newest));
     if (record->publication_id != IdOfLife(life_.number) || newest == publisher_.version()) return {};
-    XORBIT_ASSIGN_OR_RETURN(const std::vector<Hop> route, stream_.Route(publisher_.version(), newest));
-    XORBIT_ASSIGN_OR_RETURN(const std::vector<Delta> chain, FetchRoute(stream_, route, {}));
-    return publisher_.CatchUp(newest, chain);
+    XORBIT_ASSIGN_OR_RETURN(const FetchedRoute way, FetchWay(stream_, publisher_.version(), newest, {}));
+    return publisher_.CatchUp(newest, way.deltas);
   }
 
   // What all ranks do once they stand at a version. Done twice it is done once.

@@ -12,6 +12,8 @@ namespace xorbit {
 // Which way a delta is taken: XOR is its own inverse, so only the digests to expect differ.
 enum class Direction { kForward, kInverse };
 
+inline constexpr uint64_t kDefaultLocaliseBytes = uint64_t{32} << 20;
+
 struct PrepareOptions {
   int threads = 1;
   Direction direction = Direction::kForward;
@@ -21,8 +23,9 @@ struct PrepareOptions {
   // This memory holds only part of the elements that count. A record's digests are then sums over several ranks: nobody can
   // compare them alone, and `sums` is what the cohort has to add up.
   bool partial = false;
-  // Keeps the changes in live coordinates if they take no more than this, so that decoding and map search leave the pause.
-  uint64_t localise_budget_bytes = 0;
+  // Keeps the changes in live coordinates if they take no more than this, so that decoding and map search leave the pause. 0:
+  // never. Host memory only.
+  uint64_t localise_budget_bytes = kDefaultLocaliseBytes;
 };
 
 // Lane 0 over the counted elements of one record that this memory holds, before and after in the direction taken.

@@ -24,9 +24,9 @@ namespace xorbit {
 
 struct ReceiverOptions {
   int threads = 1;
-  uint64_t staging_limit_bytes = UINT64_MAX;  // of payloads
-  uint64_t localise_budget_bytes = 0;         // PrepareOptions
-  bool keep_undo_log = false;                 // PrepareOptions: live memory outlives this process
+  uint64_t staging_limit_bytes = UINT64_MAX;               // of payloads
+  uint64_t localise_budget_bytes = kDefaultLocaliseBytes;  // PrepareOptions
+  bool keep_undo_log = false;                              // PrepareOptions: live memory outlives this process
   std::chrono::milliseconds pause_deadline{1'000};
   std::chrono::milliseconds refresh_deadline{1'000};
   std::chrono::milliseconds resume_deadline{1'000};

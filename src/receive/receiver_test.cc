@@ -21,8 +21,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-const ReceiverOptions kForms[] = {
-    {.threads = 2}, {.threads = 2, .keep_undo_log = true}, {.threads = 1, .localise_budget_bytes = uint64_t{1} << 30}};
+const ReceiverOptions kForms[] = {{.threads = 2, .localise_budget_bytes = 0},
+                                  {.threads = 2, .keep_undo_log = true},
+                                  {.threads = 1, .localise_budget_bytes = uint64_t{1} << 30}};
 
 class ReceiverTest : public testing::Test {
  protected:

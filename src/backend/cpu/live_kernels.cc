@@ -1,5 +1,7 @@
 #include "backend/cpu/live_kernels.h"
 
+#include <algorithm>
+
 #include "backend/cpu/live_address.h"
 #include "base/unit.h"
 #include "tensor/live_bits.h"
@@ -13,13 +15,13 @@ uint64_t XorBitsOf(const PlannedRecord& planned, uint32_t change) {
   return LoadLe<Unit>(planned.record->xors.data() + uint64_t{change} * sizeof(Unit));
 }
 
-// Calls visit(index, address, change) for every target, and asks for memory far enough ahead that a cache line is there when
-// its element's turn comes, near enough that it stays in the cache.
+// Calls visit(index, address, change) for every target.
 template <bool kStore, typename Visit>
 inline void ForTargets(const LiveTargets& targets, Visit&& visit) {
-  for (uint32_t i = 0; i < LiveTargets::kLookAhead; ++i) __builtin_prefetch(ByteAt(targets.addresses[i]), kStore ? 1 : 0);
+  for (uint32_t i = 0; i < std::min(targets.count, kLiveLookAhead); ++i)
+    __builtin_prefetch(ByteAt(targets.addresses[i]), kStore ? 1 : 0);
   for (uint32_t i = 0; i < targets.count; ++i) {
-    __builtin_prefetch(ByteAt(targets.addresses[i + LiveTargets::kLookAhead]), kStore ? 1 : 0);
+    __builtin_prefetch(ByteAt(targets.addresses[i + kLiveLookAhead]), kStore ? 1 : 0);
     visit(i, targets.addresses[i], targets.changes[i]);
   }
 }

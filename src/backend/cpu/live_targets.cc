@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "backend/cpu/live_address.h"
-
 namespace xorbit {
 namespace {
 
@@ -44,7 +42,7 @@ bool TargetLister::Next(LiveTargets* targets) {
   }
   targets->count = at;
   if (at == 0) return false;
-  std::fill_n(targets->addresses.data() + at, LiveTargets::kLookAhead, targets->addresses[at - 1]);
+  std::fill_n(targets->addresses.data() + at, kLiveLookAhead, targets->addresses[at - 1]);
   return true;
 }
 

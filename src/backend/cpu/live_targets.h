@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <span>
 
+#include "backend/cpu/live_address.h"
 #include "base/bytes.h"
 #include "codec/codec.h"
 #include "tensor/live_planner.h"
@@ -24,15 +25,14 @@ struct PlannedRecord {
   const LivePlan* plan;
 };
 
-// Target i is change changes[i] of the record, at addresses[i].
+// Target i is change changes[i] of the record, at addresses[i]. What follows the last target repeats its address, so that loops
+// may look ahead without asking.
 struct LiveTargets {
   static constexpr uint32_t kCapacity = 4096;
-  // What follows the last target repeats its address, so that loops may look this far ahead without asking.
-  static constexpr uint32_t kLookAhead = 64;
   static constexpr uint32_t kStep = 8;
 
   uint32_t count = 0;
-  std::array<uint64_t, kCapacity + kLookAhead + kStep> addresses;
+  std::array<uint64_t, kCapacity + kLiveLookAhead + kStep> addresses;
   std::array<uint32_t, kCapacity + kStep> changes;
 };
 

@@ -7,6 +7,7 @@
 
 #include "backend/cpu/alias_check.h"
 #include "backend/cpu/live_updates.h"
+#include "backend/cpu/update_form.h"
 #include "base/text.h"
 
 namespace xorbit {
@@ -26,7 +27,7 @@ class Preparation {
         options_(options),
         loop_(std::move(loop)),
         aliases_(layout, loop_.map()),
-        keeps_log_(options.keep_undo_log || options.localise_budget_bytes > 0),
+        keeps_log_(ChooseForm(options, ExpectedLogBytes(payloads, HeldShare(layout, loop_.map()))) != UpdateForm::kDecoded),
         local_sums_(loop_.record_count()),
         logs_(keeps_log_ ? loop_.stretch_count() : 0, TouchLog(options.keep_undo_log)),
         found_(payloads.size()),
@@ -97,12 +98,13 @@ class Preparation {
                         std::to_string(run.tensor_element));
   }
 
-  // Appends what the record writes, as long as all logs together stay within the budget.
+  // Appends what the record writes, as long as all logs together stay within the budget: more than expected may be held here.
   void KeepLog(const RecordTurn& turn) {
     if (!keeps_log_.load(std::memory_order_relaxed)) return;
     TouchLog& log = logs_[turn.stretch_index];
     const uint64_t before = log.byte_count();
     log.Append(turn.planned);
+    if (turn.ends_stretch) log.ShrinkToFit();
     const uint64_t all = log_bytes_ += log.byte_count() - before;
     if (options_.keep_undo_log || all <= options_.localise_budget_bytes) return;
     keeps_log_ = false;

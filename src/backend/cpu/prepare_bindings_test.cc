@@ -135,8 +135,8 @@ TEST_F(PrepareBindingsTest, LeavesACastAloneThatSomebodyChanged) {
   const EncodedUpdate update = Encode();
   const auto [from, to] = std::ranges::mismatch(before_.bytes()[kEmbed], after_.bytes()[kEmbed]);
   uint8_t& victim = live.memory().regions[1][static_cast<size_t>(from - before_.bytes()[kEmbed].begin()) / 2 * 4];
-  for (const PrepareOptions& options :
-       {PrepareOptions{}, PrepareOptions{.keep_undo_log = true}, PrepareOptions{.localise_budget_bytes = 1 << 20}}) {
+  for (const PrepareOptions& options : {PrepareOptions{.localise_budget_bytes = 0}, PrepareOptions{.keep_undo_log = true},
+                                        PrepareOptions{.localise_budget_bytes = 1 << 20}}) {
     const auto prepared = backend_->Prepare(layout_, update.payloads(), live.memory(), options);
     ASSERT_TRUE(prepared.ok()) << prepared.status().message();
     victim ^= 1;  // the low half of a cast is zero, whatever the element

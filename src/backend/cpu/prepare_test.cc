@@ -12,7 +12,7 @@ namespace xorbit {
 namespace {
 
 // The forms in which an update may wait.
-const PrepareOptions kForms[] = {{.threads = 2},
+const PrepareOptions kForms[] = {{.threads = 2, .localise_budget_bytes = 0},
                                  {.threads = 2, .keep_undo_log = true},
                                  {.threads = 2, .localise_budget_bytes = uint64_t{1} << 30},
                                  {.threads = 1, .localise_budget_bytes = 300}};

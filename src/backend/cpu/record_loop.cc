@@ -78,8 +78,13 @@ Status RecordLoop::RunStretch(uint64_t stretch_index, const Body& body) const {
         planner.Add(tensor_index, unit_bytes, to_tensor, record.offsets.data(), begin, end, &plan);
       });
     }
-    XORBIT_RETURN_IF_ERROR(
-        body({&segment, stretch_index, index, info, {unit_bytes, tensor_keys_, places_, &record, &plan}, scratch.get()}));
+    XORBIT_RETURN_IF_ERROR(body({&segment,
+                                 stretch_index,
+                                 index + 1 == stretch.last,
+                                 index,
+                                 info,
+                                 {unit_bytes, tensor_keys_, places_, &record, &plan},
+                                 scratch.get()}));
   }
   return {};
 }

@@ -25,6 +25,7 @@ struct OpenedSegment {
 struct RecordTurn {
   const OpenedSegment* segment;
   uint64_t stretch_index;  // below RecordLoop::stretch_count(); records of a stretch come one after the other
+  bool ends_stretch;       // the last of its stretch
   uint64_t record_index;   // in the segment
   RecordInfo info;
   PlannedRecord planned;  // of an absent group: with an empty plan

@@ -10,7 +10,6 @@
 namespace xorbit {
 namespace {
 
-constexpr uint64_t kPrefetchDistance = 24;
 // Offsets are from the middle of what 32 bits can reach, because copies and regions come in no order.
 constexpr uint64_t kReach = uint64_t{1} << 31;
 
@@ -34,7 +33,7 @@ uint64_t UpdateNibble(uint64_t position, Change&& change) {
 template <typename Unit, typename Change, typename Met>
 void UpdateBytes(uint64_t base, const uint32_t* offsets, uint64_t count, Change&& change, Met&& met) {
   for (uint64_t i = 0; i < count; ++i) {
-    if (i + kPrefetchDistance < count) __builtin_prefetch(ByteAt(base + offsets[i + kPrefetchDistance]), 1);
+    if (i + kLiveLookAhead < count) __builtin_prefetch(ByteAt(base + offsets[i + kLiveLookAhead]), 1);
     uint8_t* byte = ByteAt(base + offsets[i]);
     const Unit old_bits = LoadLe<Unit>(byte);
     StoreLe<Unit>(byte, change(i, old_bits));

@@ -37,11 +37,14 @@ inline std::vector<ConstBytes> ViewsOf(const std::vector<Buffer>& held) { return
 class TestTrainer {
  public:
   TestTrainer(Random& random, uint32_t rank_count, uint64_t max_tensors = 10, uint64_t max_elements = 3'000)
-      : layout_(RandomLayout(random, max_tensors, max_elements)),
-        served_(random, layout_),
-        weights_(random, layout_),
-        declared_(rank_count) {
+      : layout_(RandomLayout(random, max_tensors, max_elements)), served_(random, layout_), weights_(random, layout_) {
     weights_.CopyFrom(served_);
+    Reshard(random, rank_count);
+  }
+
+  // Deals the model out anew.
+  void Reshard(Random& random, uint32_t rank_count) {
+    declared_.assign(rank_count, {});
     for (uint32_t i = 0; i < layout_.tensors().size(); ++i) {
       const TensorSpec& tensor = layout_.tensors()[i];
       if (tensor.frozen || tensor.byte_count == 0) continue;
@@ -68,7 +71,8 @@ class TestTrainer {
   StreamInfo stream(std::string id) const { return StreamInfoOf(layout_, served_.bytes(), std::move(id)); }
 
   void Step(Random& random, uint64_t per_mille) { weights_.Mutate(random, layout_, per_mille); }
-  void CopyWeightsOf(const TestTrainer& other) { weights_.CopyFrom(other.weights_); }
+  void SetWeights(const RandomTensors& weights) { weights_.CopyFrom(weights); }
+  const RandomTensors& state() const { return weights_; }
 
   std::vector<Buffer> Held(uint32_t rank) const { return MemoryOf(layout_, declared_[rank], weights_.bytes()); }
 

@@ -38,6 +38,7 @@ class LiveStream {
   const Layout& layout() const { return layout_; }
   uint64_t version_count() const { return states_.size() - 1; }
   const RandomTensors& state(uint64_t version) const { return states_[version]; }
+  const std::vector<RandomTensors>& states() const { return states_; }
   StateDigest DigestOf(uint64_t version) const { return OracleDigest(layout_, states_[version].bytes()); }
 
   // The next version, from the one before.
@@ -118,14 +119,17 @@ inline std::vector<LiveMap> RandomRanks(Random& random, const Layout& layout, si
 // One rank's engine. It knows what its memory must hold in every version, and compares all of it whenever it is to serve.
 class WatchingEngine final : public Engine {
  public:
-  WatchingEngine(Random& random, const LiveStream& stream, LiveMap map, uint64_t version)
-      : live_(random, stream.layout(), std::move(map)), memory_(live_.memory()) {
-    for (uint64_t v = 0; v <= stream.version_count(); ++v) {
-      live_.Fill(stream.state(v).bytes());
+  // It stands still, and holds states[version].
+  WatchingEngine(Random& random, const Layout& layout, const std::vector<RandomTensors>& states, LiveMap map, uint64_t version)
+      : live_(random, layout, std::move(map)), memory_(live_.memory()) {
+    for (const RandomTensors& state : states) {
+      live_.Fill(state.bytes());
       expected_.push_back(live_.Snapshot());
     }
-    live_.Fill(stream.state(version).bytes());
+    live_.Fill(states[version].bytes());
   }
+  WatchingEngine(Random& random, const LiveStream& stream, LiveMap map, uint64_t version)
+      : WatchingEngine(random, stream.layout(), stream.states(), std::move(map), version) {}
 
   // A new life: the engine has loaded the checkpoint again, and does not serve yet.
   void Reload(const RandomTensors& checkpoint) {

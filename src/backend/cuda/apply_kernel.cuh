@@ -25,7 +25,7 @@ struct ApplyBody {
 };
 
 template <ApplyKind kKind, bool kMayStream>
-__global__ void __launch_bounds__(kThreadsPerBlock, 3)
+__global__ void __launch_bounds__(kThreadsPerBlock, kApplyBlocks)
     ApplyKernel(const __grid_constant__ UpdateOnDevice update, bool expect_after) {
   __shared__ WordVector windows[kMayStream ? kWarpsPerBlock * kWindowBytes / kVectorBytes : 1];
   WordVector* window = nullptr;

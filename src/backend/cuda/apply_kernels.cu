@@ -6,9 +6,10 @@ namespace xorbit::cuda {
 Status LaunchXor(const UpdateOnDevice& update, ApplyKind kind, bool expect_after, const LaunchShape& shape,
                  cudaStream_t stream) {
   return kind == ApplyKind::kReturningXor
-             ? LaunchOverTiles("apply by returning XOR", ApplyKernel<ApplyKind::kReturningXor, false>, update, shape, stream,
-                               expect_after)
-             : LaunchOverTiles("apply by XOR", ApplyKernel<ApplyKind::kXor, false>, update, shape, stream, expect_after);
+             ? LaunchOverTiles("apply by returning XOR", ApplyKernel<ApplyKind::kReturningXor, false>, kApplyBlocks, update,
+                               shape, stream, expect_after)
+             : LaunchOverTiles("apply by XOR", ApplyKernel<ApplyKind::kXor, false>, kApplyBlocks, update, shape, stream,
+                               expect_after);
 }
 
 Status LaunchApply(const UpdateOnDevice& update, ApplyKind kind, bool expect_after, const LaunchShape& shape,

@@ -14,7 +14,8 @@ struct StreamSumsBody {
   }
 };
 
-__global__ void __launch_bounds__(kThreadsPerBlock, 3) StreamSumsKernel(const __grid_constant__ UpdateOnDevice update) {
+__global__ void __launch_bounds__(kThreadsPerBlock, kApplyBlocks)
+    StreamSumsKernel(const __grid_constant__ UpdateOnDevice update) {
   __shared__ WordVector windows[kWarpsPerBlock * kWindowBytes / kVectorBytes];
   ForEachTile(update, StreamSumsBody{ClearedWindow(windows)});
 }
@@ -22,13 +23,13 @@ __global__ void __launch_bounds__(kThreadsPerBlock, 3) StreamSumsKernel(const __
 }  // namespace
 
 Status LaunchStreamingXor(const UpdateOnDevice& update, bool expect_after, const LaunchShape& shape, cudaStream_t stream) {
-  return LaunchOverTiles("apply by returning XOR and streaming", ApplyKernel<ApplyKind::kReturningXor, true>, update, shape,
-                         stream, expect_after);
+  return LaunchOverTiles("apply by returning XOR and streaming", ApplyKernel<ApplyKind::kReturningXor, true>, kApplyBlocks,
+                         update, shape, stream, expect_after);
 }
 
 Status LaunchStreamSums(const UpdateOnDevice& update, const LaunchShape& shape, cudaStream_t stream) {
   if (update.stream_bytes_per_change == 0) return {};
-  return LaunchOverTiles("sums of streamed tiles", StreamSumsKernel, update, shape, stream);
+  return LaunchOverTiles("sums of streamed tiles", StreamSumsKernel, kApplyBlocks, update, shape, stream);
 }
 
 }  // namespace xorbit::cuda

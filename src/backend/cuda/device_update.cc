@@ -84,6 +84,7 @@ class DeviceUpdate final : public PreparedUpdate {
   Status Stage(const PrepareOptions& options) {
     StageOptions stage;
     stage.keep_undo_log = options.keep_undo_log;
+    stage.stream_bytes_per_change = options.keep_undo_log ? 0 : StreamBytesPerChangeFor(plan_);
     stage.inverse = options.direction == Direction::kInverse;
     stage.partial = options.partial;
     Result<DeviceBuffer> memory = DeviceBuffer::Make(StagedUpdate::BytesFor(plan_, stage));

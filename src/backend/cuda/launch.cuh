@@ -10,11 +10,14 @@
 
 namespace xorbit::cuda {
 
-inline constexpr uint32_t kDefaultBlocksPerMultiprocessor = 3;
+// Blocks of a multiprocessor, which also bounds the registers of their threads (docs/design/cuda.md has the figures): sparse
+// updates want pre-flight's symbol loop without a spill, dense ones as many warps as there can be.
+inline constexpr uint32_t kPreflightBlocks = 3;
+inline constexpr uint32_t kApplyBlocks = 4;
 
 template <typename... Parameters, typename... Arguments>
-Status LaunchOverTiles(const char* name, void (*kernel)(UpdateOnDevice, Parameters...), const UpdateOnDevice& update,
-                       const LaunchShape& shape, cudaStream_t stream, Arguments... arguments) {
+Status LaunchOverTiles(const char* name, void (*kernel)(UpdateOnDevice, Parameters...), uint32_t default_blocks,
+                       const UpdateOnDevice& update, const LaunchShape& shape, cudaStream_t stream, Arguments... arguments) {
   if (update.item_count == 0) return {};
   int device = 0;
   int multiprocessors = 0;
@@ -26,8 +29,7 @@ Status LaunchOverTiles(const char* name, void (*kernel)(UpdateOnDevice, Paramete
       CudaStatus(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
                                       static_cast<int>(update.table_bytes)),
                  std::string("cudaFuncSetAttribute of ") + name));
-  const uint32_t blocks_each =
-      shape.blocks_per_multiprocessor > 0 ? shape.blocks_per_multiprocessor : kDefaultBlocksPerMultiprocessor;
+  const uint32_t blocks_each = shape.blocks_per_multiprocessor > 0 ? shape.blocks_per_multiprocessor : default_blocks;
   const uint64_t block_count =
       std::min<uint64_t>(update.item_count, uint64_t{blocks_each} * static_cast<uint32_t>(multiprocessors));
   kernel<<<static_cast<uint32_t>(block_count), kThreadsPerBlock, update.table_bytes, stream>>>(update, arguments...);

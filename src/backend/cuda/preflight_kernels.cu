@@ -13,15 +13,16 @@ struct PreflightBody {
 };
 
 template <bool kKeepLog>
-__global__ void __launch_bounds__(kThreadsPerBlock, 3) PreflightKernel(const __grid_constant__ UpdateOnDevice update) {
+__global__ void __launch_bounds__(kThreadsPerBlock, kPreflightBlocks)
+    PreflightKernel(const __grid_constant__ UpdateOnDevice update) {
   ForEachTile(update, PreflightBody<kKeepLog>{});
 }
 
 }  // namespace
 
 Status LaunchPreflight(const UpdateOnDevice& update, bool keep_log, const LaunchShape& shape, cudaStream_t stream) {
-  return keep_log ? LaunchOverTiles("pre-flight with undo log", PreflightKernel<true>, update, shape, stream)
-                  : LaunchOverTiles("pre-flight", PreflightKernel<false>, update, shape, stream);
+  return keep_log ? LaunchOverTiles("pre-flight with undo log", PreflightKernel<true>, kPreflightBlocks, update, shape, stream)
+                  : LaunchOverTiles("pre-flight", PreflightKernel<false>, kPreflightBlocks, update, shape, stream);
 }
 
 }  // namespace xorbit::cuda

@@ -164,4 +164,18 @@ Result<UpdatePlan> PlanUpdate(const Layout& layout, std::span<const PayloadView>
   return update;
 }
 
+uint32_t StreamBytesPerChangeFor(const UpdatePlan& plan) {
+  uint64_t dense_count = 0;
+  for (const SegmentPlan& segment : plan.segments) {
+    for (size_t i = 0; i < segment.starts.size(); ++i) {
+      if (segment.starts[i].box_index == kNoBox) continue;
+      const auto record = LoadLe<TileRecord>(segment.segment->view.records.data() + i * sizeof(TileRecord));
+      const uint64_t count = uint64_t{record.count_minus_1} + 1;
+      const uint64_t bytes = (uint64_t{record.span} + 1) * segment.device.unit_bytes;
+      if (bytes <= count * kStreamBytesPerChange) dense_count += count;
+    }
+  }
+  return dense_count > plan.change_count / 2 ? kStreamBytesPerChange : 0;
+}
+
 }  // namespace xorbit::cuda

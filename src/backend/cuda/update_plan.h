@@ -42,4 +42,9 @@ struct UpdatePlan {
 Result<UpdatePlan> PlanUpdate(const Layout& layout, std::span<const PayloadView> payloads, const LiveMap& map,
                               std::span<const RegionBounds> regions);
 
+// What UpdateOnDevice::stream_bytes_per_change should be: 0 unless most changes lie in tiles that gain by it, since the kernel
+// that can stream is slower at all others.
+inline constexpr uint32_t kStreamBytesPerChange = 24;
+uint32_t StreamBytesPerChangeFor(const UpdatePlan& plan);
+
 }  // namespace xorbit::cuda

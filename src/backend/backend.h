@@ -70,6 +70,12 @@ class Backend {
   // and left out.
   virtual Result<std::unique_ptr<PreparedUpdate>> Prepare(const Layout& layout, std::span<const PayloadView> payloads,
                                                           const LiveMemory& live, const PrepareOptions& options) const = 0;
+
+  // Takes back what an update that was kept in `undo` did, if its process did not come to the end: every element that holds its
+  // new value gets its old one, and the record is waiting again. May be cut anywhere and be done again. kCorrupt: the log is
+  // not what was written, or lies outside live memory; kRefused: some element holds neither value, or the record is of other
+  // live memory. Live memory is then as it was. Success without a record, or if it is not armed: there is nothing to take back.
+  virtual Status RollBack(const Layout& layout, const LiveMemory& live, UndoMemory* undo, int threads) const = 0;
 };
 
 }  // namespace xorbit

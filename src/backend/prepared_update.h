@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "backend/undo_memory.h"
 #include "base/status.h"
 #include "change/state_digest.h"
 
@@ -17,9 +18,14 @@ inline constexpr uint64_t kDefaultLocaliseBytes = uint64_t{32} << 20;
 struct PrepareOptions {
   int threads = 1;
   Direction direction = Direction::kForward;
-  // For memory that outlives the applier: saves the old value of every element that will change, here, so that Apply, retry and
-  // Undo are absolute stores and may be interrupted and repeated at any point.
+  // Saves the old value of every element that will change, so that Apply, retry and Undo are absolute stores and may be
+  // interrupted and repeated at any point.
   bool keep_undo_log = false;
+  // For live memory that outlives this process: the undo log is kept there, with `undo_versions`, so that another process can
+  // take back by Backend::RollBack what this one did not finish. Its record must not be armed, no other update that is still to
+  // be used may be kept in it, and it outlives the update. Implies keep_undo_log. Host memory only.
+  UndoMemory* undo_memory = nullptr;
+  UndoVersions undo_versions{};  // `after` is filled in
   // This memory holds only part of the elements that count. A record's digests are then sums over several ranks: nobody can
   // compare them alone, and `sums` is what the cohort has to add up.
   bool partial = false;
@@ -69,6 +75,10 @@ class PreparedUpdate {
   // Takes the change back, in the same epoch; success too if it was never applied. Without an undo log it XORs, so it must not
   // be called after an Apply or Undo that did not return.
   virtual Status Undo() = 0;
+
+  // What Apply did is final: undo memory says from now on that live memory holds the new version. Nothing may be called after
+  // it. Without undo memory it does nothing.
+  virtual void Settle() {}
 };
 
 }  // namespace xorbit

@@ -5,6 +5,7 @@
 #include "backend/cpu/digest_scan.h"
 #include "backend/cpu/live_scan.h"
 #include "backend/cpu/prepare.h"
+#include "backend/cpu/roll_back.h"
 #include "codec/change_digest.h"
 
 namespace xorbit {
@@ -60,6 +61,10 @@ class CpuBackend final : public Backend {
   Result<std::unique_ptr<PreparedUpdate>> Prepare(const Layout& layout, std::span<const PayloadView> payloads,
                                                   const LiveMemory& live, const PrepareOptions& options) const override {
     return PrepareUpdate(*this, layout, payloads, live, options);
+  }
+
+  Status RollBack(const Layout& layout, const LiveMemory& live, UndoMemory* undo, int threads) const override {
+    return RollBackLive(layout, live, undo, threads);
   }
 };
 

@@ -1,7 +1,9 @@
 #include "backend/cpu/live_updates.h"
 
+#include <string>
 #include <utility>
 
+#include "backend/cpu/undo_log.h"
 #include "base/parallel.h"
 
 namespace xorbit {
@@ -66,19 +68,33 @@ class DecodedUpdate final : public PreparedUpdate {
   bool applied_ = false;
 };
 
+// Over logs of this process, or over one in undo memory.
 class LoggedUpdate final : public PreparedUpdate {
  public:
-  LoggedUpdate(UpdateBasis basis, std::vector<TouchLog> logs, bool with_olds)
-      : basis_(std::move(basis)), logs_(std::move(logs)), with_olds_(with_olds), xored_(logs_.size(), 0) {}
+  LoggedUpdate(UpdateBasis basis, std::vector<TouchLog> logs, std::vector<MutableBytes> places, TouchLogKind kind)
+      : basis_(std::move(basis)), logs_(std::move(logs)), places_(std::move(places)), with_olds_(kind != TouchLogKind::kXors) {
+    for (const TouchLog& log : logs_) views_.push_back(log.view(places_));
+    xored_.resize(views_.size());
+  }
+  // The caller sets the views, which refer to the places given here.
+  LoggedUpdate(UpdateBasis basis, std::vector<MutableBytes> places, UndoMemory* undo)
+      : basis_(std::move(basis)), places_(std::move(places)), with_olds_(true), undo_(undo) {}
+  Status TakeViews(ConstBytes log) {
+    XORBIT_ASSIGN_OR_RETURN(views_, ParseUndoLog(log, places_));
+    xored_.resize(views_.size());
+    return {};
+  }
 
   const PrepareReport& report() const override { return basis_.report; }
 
   Status Apply() override {
     if (applied_ && !with_olds_) return AppliedAlready();
     XORBIT_RETURN_IF_ERROR(CheckEpoch(basis_));
-    const Status status = ParallelFor(basis_.threads, logs_.size(), [&](uint64_t index) -> Status {
+    if (undo_ != nullptr) undo_->SetState(UndoState::kArmed);
+    const Status status = ParallelFor(basis_.threads, views_.size(), [&](uint64_t index) -> Status {
       xored_[index] = 1;
-      return (with_olds_ ? logs_[index].StoreNew() : logs_[index].Xor()) ? Status() : LiveMoved();
+      const TouchView& view = views_[index];
+      return (with_olds_ ? view.StoreNew() : view.Xor() == logs_[index].before()) ? Status() : LiveMoved();
     });
     if (!status.ok()) TakeBack();
     applied_ = status.ok();
@@ -93,23 +109,31 @@ class LoggedUpdate final : public PreparedUpdate {
     return {};
   }
 
+  void Settle() override {
+    if (undo_ != nullptr && applied_) undo_->SetState(UndoState::kDone);
+  }
+
  private:
   void TakeBack() {
     // Nothing in it fails.
-    (void)ParallelFor(basis_.threads, logs_.size(), [&](uint64_t index) -> Status {
+    (void)ParallelFor(basis_.threads, views_.size(), [&](uint64_t index) -> Status {
       if (with_olds_) {
-        logs_[index].StoreOld();
+        views_[index].StoreOld();
       } else if (std::exchange(xored_[index], 0) != 0) {
-        logs_[index].Xor();
+        views_[index].Xor();
       }
       return {};
     });
+    if (undo_ != nullptr) undo_->SetState(UndoState::kWaiting);
   }
 
   UpdateBasis basis_;
   std::vector<TouchLog> logs_;
+  std::vector<MutableBytes> places_;
+  std::vector<TouchView> views_;
   bool with_olds_;
-  std::vector<uint8_t> xored_;  // by log; each entry is used by one worker
+  UndoMemory* undo_ = nullptr;
+  std::vector<uint8_t> xored_;  // by view; each entry is used by one worker
   bool applied_ = false;
 };
 
@@ -119,8 +143,27 @@ std::unique_ptr<PreparedUpdate> MakeDecodedUpdate(UpdateBasis basis, RecordLoop 
   return std::make_unique<DecodedUpdate>(std::move(basis), std::move(loop), std::move(local_sums));
 }
 
-std::unique_ptr<PreparedUpdate> MakeLoggedUpdate(UpdateBasis basis, std::vector<TouchLog> logs, bool with_olds) {
-  return std::make_unique<LoggedUpdate>(std::move(basis), std::move(logs), with_olds);
+std::unique_ptr<PreparedUpdate> MakeLoggedUpdate(UpdateBasis basis, std::vector<TouchLog> logs,
+                                                 std::vector<MutableBytes> places, TouchLogKind kind) {
+  return std::make_unique<LoggedUpdate>(std::move(basis), std::move(logs), std::move(places), kind);
+}
+
+Result<std::unique_ptr<PreparedUpdate>> MakeLastingUpdate(UpdateBasis basis, std::vector<TouchLog> logs,
+                                                          std::vector<MutableBytes> places, UndoRecord record,
+                                                          UndoMemory* undo) {
+  const uint64_t log_bytes = UndoLogBytes(logs);
+  const MutableBytes room = undo->log_room();
+  if (log_bytes > room.size()) {
+    return RefusedError("the undo log takes " + std::to_string(log_bytes) + " bytes, and undo memory has room for " +
+                        std::to_string(room.size()) + ": give it more");
+  }
+  record.versions.after = record.versions.before + basis.report.change;
+  WriteUndoLog(logs, room, basis.threads);
+  logs.clear();
+  undo->Seal(record, log_bytes);
+  auto update = std::make_unique<LoggedUpdate>(std::move(basis), std::move(places), undo);
+  XORBIT_RETURN_IF_ERROR(update->TakeViews(room.first(log_bytes)));
+  return std::unique_ptr<PreparedUpdate>(std::move(update));
 }
 
 }  // namespace xorbit

@@ -20,7 +20,15 @@ struct UpdateBasis {
 // Decodes in the pause: stages next to nothing. local_sums[i] is LiveSums::written of record i, counted over all segments.
 std::unique_ptr<PreparedUpdate> MakeDecodedUpdate(UpdateBasis basis, RecordLoop loop, std::vector<uint64_t> local_sums);
 
-// Only loads and stores in the pause. With old values it stores absolutely, otherwise it XORs.
-std::unique_ptr<PreparedUpdate> MakeLoggedUpdate(UpdateBasis basis, std::vector<TouchLog> logs, bool with_olds);
+// Only loads and stores in the pause. Logs with old values are stored absolutely, others are XORed. `places` are those of the
+// logs' records.
+std::unique_ptr<PreparedUpdate> MakeLoggedUpdate(UpdateBasis basis, std::vector<TouchLog> logs,
+                                                 std::vector<MutableBytes> places, TouchLogKind kind);
+
+// The same, of logs of kind kLastingUndo, which go into undo memory with what `record` says of the live memory and the versions
+// before it. kRefused if they are too large for it.
+Result<std::unique_ptr<PreparedUpdate>> MakeLastingUpdate(UpdateBasis basis, std::vector<TouchLog> logs,
+                                                          std::vector<MutableBytes> places, UndoRecord record,
+                                                          UndoMemory* undo);
 
 }  // namespace xorbit

@@ -21,15 +21,18 @@ bool Matches(const RecordInfo& info, Direction direction, const ChangeDigest& fo
 
 class Preparation {
  public:
-  Preparation(const Layout& layout, std::span<const PayloadView> payloads, const PrepareOptions& options, RecordLoop loop)
+  Preparation(const Layout& layout, std::span<const PayloadView> payloads, const LiveMemory& live,
+              const PrepareOptions& options, RecordLoop loop)
       : layout_(layout),
         payloads_(payloads),
+        live_(live),
         options_(options),
         loop_(std::move(loop)),
         aliases_(layout, loop_.map()),
-        keeps_log_(ChooseForm(options, ExpectedLogBytes(payloads, HeldShare(layout, loop_.map()))) != UpdateForm::kDecoded),
+        log_kind_(ChooseLog(options, ExpectedLogBytes(payloads, HeldShare(layout, loop_.map())))),
+        keeps_log_(log_kind_.has_value()),
         local_sums_(loop_.record_count()),
-        logs_(keeps_log_ ? loop_.stretch_count() : 0, TouchLog(options.keep_undo_log)),
+        logs_(keeps_log_ ? loop_.stretch_count() : 0, TouchLog(log_kind_.value_or(TouchLogKind::kXors))),
         found_(payloads.size()),
         complete_(payloads.size(), true),
         derived_(loop_.map().derived().size(), 0) {
@@ -53,7 +56,11 @@ class Preparation {
     const bool logged = keeps_log_.load();
     report_.staged_bytes = logged ? log_bytes_.load() : local_sums_.size() * sizeof(uint64_t);
     UpdateBasis basis{std::move(report_), &loop_.map(), loop_.map().epoch(), options_.threads};
-    if (logged) return MakeLoggedUpdate(std::move(basis), std::move(logs_), options_.keep_undo_log);
+    if (logged && log_kind_ == TouchLogKind::kLastingUndo) {
+      return MakeLastingUpdate(std::move(basis), std::move(logs_), loop_.places(), UndoRecordOf(live_, options_.undo_versions),
+                               options_.undo_memory);
+    }
+    if (logged) return MakeLoggedUpdate(std::move(basis), std::move(logs_), loop_.places(), *log_kind_);
     return MakeDecodedUpdate(std::move(basis), std::move(loop_), std::move(local_sums_));
   }
 
@@ -106,7 +113,7 @@ class Preparation {
     log.Append(turn.planned);
     if (turn.ends_stretch) log.ShrinkToFit();
     const uint64_t all = log_bytes_ += log.byte_count() - before;
-    if (options_.keep_undo_log || all <= options_.localise_budget_bytes) return;
+    if (log_kind_ != TouchLogKind::kXors || all <= options_.localise_budget_bytes) return;
     keeps_log_ = false;
   }
 
@@ -135,10 +142,12 @@ class Preparation {
 
   const Layout& layout_;
   std::span<const PayloadView> payloads_;
+  const LiveMemory& live_;
   PrepareOptions options_;
   RecordLoop loop_;
   AliasCheck aliases_;
   std::vector<size_t> sums_start_;  // by segment: its first record in report_.sums of its payload
+  std::optional<TouchLogKind> log_kind_;
   std::atomic<bool> keeps_log_;
   std::atomic<uint64_t> log_bytes_{0};
   std::vector<uint64_t> local_sums_;  // by record, counted over all segments; each entry is written by one worker
@@ -159,7 +168,7 @@ Result<std::unique_ptr<PreparedUpdate>> PrepareUpdate(const Backend& backend, co
                                                       const PrepareOptions& options) {
   XORBIT_RETURN_IF_ERROR(CheckMemory(layout, live));
   XORBIT_ASSIGN_OR_RETURN(RecordLoop loop, RecordLoop::Open(backend, layout, payloads, live));
-  return Preparation(layout, payloads, options, std::move(loop)).Prepare();
+  return Preparation(layout, payloads, live, options, std::move(loop)).Prepare();
 }
 
 }  // namespace xorbit

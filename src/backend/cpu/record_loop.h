@@ -47,6 +47,7 @@ class RecordLoop {
   uint64_t record_count() const { return record_count_; }
   uint64_t stretch_count() const { return stretches_.size(); }
   const LiveMap& map() const { return *map_; }
+  const std::vector<MutableBytes>& places() const { return places_; }
 
   // Calls body for every record, on several threads; decodes each before. The first error ends it; kCorrupt if a record does
   // not decode.

@@ -28,10 +28,11 @@ uint64_t ExpectedLogBytes(std::span<const PayloadView> payloads, double held_sha
   return bytes < static_cast<double>(UINT64_MAX / 2) ? static_cast<uint64_t>(bytes) : UINT64_MAX / 2;
 }
 
-UpdateForm ChooseForm(const PrepareOptions& options, uint64_t expected_log_bytes) {
-  if (options.keep_undo_log) return UpdateForm::kUndoLog;
-  const bool fits = options.localise_budget_bytes > 0 && expected_log_bytes <= options.localise_budget_bytes;
-  return fits ? UpdateForm::kLocalised : UpdateForm::kDecoded;
+std::optional<TouchLogKind> ChooseLog(const PrepareOptions& options, uint64_t expected_log_bytes) {
+  if (options.undo_memory != nullptr) return TouchLogKind::kLastingUndo;
+  if (options.keep_undo_log) return TouchLogKind::kUndo;
+  if (options.localise_budget_bytes > 0 && expected_log_bytes <= options.localise_budget_bytes) return TouchLogKind::kXors;
+  return std::nullopt;
 }
 
 }  // namespace xorbit

@@ -7,8 +7,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
+#include "backend/cpu/touch_log.h"
 #include "backend/prepared_update.h"
 #include "payload/payload_reader.h"
 #include "tensor/layout.h"
@@ -16,19 +18,14 @@
 
 namespace xorbit {
 
-enum class UpdateForm : uint8_t {
-  kDecoded,    // payloads, decoded and searched for in the pause
-  kLocalised,  // addresses and XORs
-  kUndoLog,    // old values besides
-};
-
 // The share of a layout's bits that a rank holds, every copy and cast by itself: above 1 if there are many.
 double HeldShare(const Layout& layout, const LiveMap& map);
 
 // What a log without old values takes, if the share of the changes is that of the bits.
 uint64_t ExpectedLogBytes(std::span<const PayloadView> payloads, double held_share);
 
-// The budget is kept even if more changes than expected are held: the form is then given up for kDecoded.
-UpdateForm ChooseForm(const PrepareOptions& options, uint64_t expected_log_bytes);
+// The log as which an update waits; nothing: it waits as its payloads, which are decoded and searched for in the pause. The
+// budget is kept even if more changes than expected are held: a log of kXors is then given up.
+std::optional<TouchLogKind> ChooseLog(const PrepareOptions& options, uint64_t expected_log_bytes);
 
 }  // namespace xorbit

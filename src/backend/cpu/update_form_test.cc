@@ -10,15 +10,18 @@
 namespace xorbit {
 namespace {
 
-TEST(ChooseForm, LocalisesWhatFitsAndKeepsOldValuesIfAsked) {
+TEST(ChooseLog, LocalisesWhatFitsAndKeepsOldValuesIfAsked) {
   PrepareOptions options{.localise_budget_bytes = 1'000};
-  EXPECT_EQ(ChooseForm(options, 1'000), UpdateForm::kLocalised);
-  EXPECT_EQ(ChooseForm(options, 1'001), UpdateForm::kDecoded);
+  EXPECT_EQ(ChooseLog(options, 1'000), TouchLogKind::kXors);
+  EXPECT_EQ(ChooseLog(options, 1'001), std::nullopt);
   options.keep_undo_log = true;
-  EXPECT_EQ(ChooseForm(options, 1'001), UpdateForm::kUndoLog);
+  EXPECT_EQ(ChooseLog(options, 1'001), TouchLogKind::kUndo);
+  UndoMemory undo;
+  options.undo_memory = &undo;
+  EXPECT_EQ(ChooseLog(options, 1'001), TouchLogKind::kLastingUndo);
   options = {.localise_budget_bytes = 0};
-  EXPECT_EQ(ChooseForm(options, 0), UpdateForm::kDecoded);
-  EXPECT_EQ(ChooseForm({}, uint64_t{20} << 20), UpdateForm::kLocalised);
+  EXPECT_EQ(ChooseLog(options, 0), std::nullopt);
+  EXPECT_EQ(ChooseLog({}, uint64_t{20} << 20), TouchLogKind::kXors);
 }
 
 // A quarter of the elements lie in the tensor that everybody has, the others in one of a group that may be absent.

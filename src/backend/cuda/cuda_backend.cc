@@ -46,7 +46,13 @@ class CudaBackend final : public Backend {
                                                   const LiveMemory& live, const PrepareOptions& options) const override {
     XORBIT_ASSIGN_OR_RETURN(const std::optional<int> device, cuda::DeviceOf(live.regions));
     if (!device) return host_->Prepare(layout, payloads, live, options);
+    if (options.undo_memory != nullptr) return UnsupportedError("undo memory is for weights in host memory only");
     return cuda::PrepareOnDevice(layout, payloads, live, options, *device);
+  }
+
+  // Only host memory has undo memory.
+  Status RollBack(const Layout& layout, const LiveMemory& live, UndoMemory* undo, int threads) const override {
+    return host_->RollBack(layout, live, undo, threads);
   }
 
  private:

@@ -48,7 +48,8 @@ void AddCudaBenchOptions(CLI::App* command, CudaBenchOptions* options) {
   command->add_option("--share", options->share_gigabytes,
                       "With cuda: gigabytes of the reference's share (default 111.25; 0: none)");
   command->add_option("--bf16", options->bf16_gigabytes, "With cuda: gigabytes of BF16 matrices (default 100)");
-  command->add_option("--percent", options->percents, "With cuda: BF16 elements that change (default 0.1 1 3 10 30 50)")
+  command->add_option("--fp8", options->fp8_gigabytes, "With cuda: gigabytes of FP8 matrices (default 0)");
+  command->add_option("--percent", options->percents, "With cuda: elements of matrices that change (default 0.1 1 3 10 30 50)")
       ->check(CLI::Range(0.0001, 100.0));
   command->add_option("--yardsticks", options->yardstick_gigabytes,
                       "With cuda: gigabytes to read, copy and XOR for comparison (default 40)");
@@ -60,7 +61,8 @@ Result<Answer> RunCudaBench(const CudaBenchOptions& options, int rounds) {
   XORBIT_ASSIGN_OR_RETURN(gpu.share_bytes, BytesOf(options.share_gigabytes, "--share"));
   XORBIT_ASSIGN_OR_RETURN(gpu.bf16_bytes, BytesOf(options.bf16_gigabytes, "--bf16"));
   XORBIT_ASSIGN_OR_RETURN(gpu.yardstick_bytes, BytesOf(options.yardstick_gigabytes, "--yardsticks"));
-  if (gpu.bf16_bytes > 0) gpu.bf16_percents = options.percents;
+  XORBIT_ASSIGN_OR_RETURN(gpu.fp8_bytes, BytesOf(options.fp8_gigabytes, "--fp8"));
+  gpu.percents = options.percents;
   gpu.rounds = rounds;
   XORBIT_ASSIGN_OR_RETURN(const GpuBenchReport report, RunGpuBench(gpu));
   if (!options.csv.empty()) {

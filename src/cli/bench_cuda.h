@@ -9,6 +9,7 @@ namespace xorbit {
 struct CudaBenchOptions {
   double share_gigabytes = 111.25;
   double bf16_gigabytes = 100;
+  double fp8_gigabytes = 0;
   std::vector<double> percents = {0.1, 1, 3, 10, 30, 50};
   double yardstick_gigabytes = 40;
   std::string csv;  // a file to write; empty: none

@@ -19,7 +19,7 @@ using cuda::testing::BenchReceive;
 using cuda::testing::BenchSend;
 using cuda::testing::BenchYardsticks;
 using cuda::testing::BigModel;
-using cuda::testing::MakeBf16;
+using cuda::testing::MakeMatrices;
 using cuda::testing::MakeShare;
 using cuda::testing::Report;
 using cuda::testing::SendBenchOptions;
@@ -30,7 +30,8 @@ struct Options {
   double share_gigabytes = 0;
   double share_random_gigabytes = 0;
   double bf16_gigabytes = 0;
-  std::vector<double> bf16_percents;
+  double fp8_gigabytes = 0;
+  std::vector<double> percents;
   double yardstick_gigabytes = 0;
   int repeats = 20;
   BenchOptions bench;
@@ -76,8 +77,11 @@ int Run(const Options& options) {
   if (options.yardstick_gigabytes > 0) BenchYardsticks(Bytes(options.yardstick_gigabytes), &report);
   if (options.share_gigabytes > 0) Bench(MakeShare(Bytes(options.share_gigabytes), false), options, &report);
   if (options.share_random_gigabytes > 0) Bench(MakeShare(Bytes(options.share_random_gigabytes), true), options, &report);
-  for (const double percent : options.bf16_percents) {
-    Bench(MakeBf16(Bytes(options.bf16_gigabytes), percent / 100), options, &report);
+  for (const double percent : options.percents) {
+    if (options.bf16_gigabytes > 0)
+      Bench(MakeMatrices(Dtype::kBF16, Bytes(options.bf16_gigabytes), percent / 100), options, &report);
+    if (options.fp8_gigabytes > 0)
+      Bench(MakeMatrices(Dtype::kF8E4M3, Bytes(options.fp8_gigabytes), percent / 100), options, &report);
   }
   report.Note("all", "checks", std::to_string(report.check_count()));
   report.Note("all", "failures", std::to_string(report.failure_count()));
@@ -95,7 +99,8 @@ int main(int argc, char** argv) {
   app.add_option("--share", options.share_gigabytes, "gigabytes of the reference's share (111.25), one-bit changes");
   app.add_option("--share-random", options.share_random_gigabytes, "the same with random bytes");
   app.add_option("--bf16", options.bf16_gigabytes, "gigabytes of BF16 matrices (100)");
-  app.add_option("--percent", options.bf16_percents, "share of BF16 elements that change; several may be given");
+  app.add_option("--fp8", options.fp8_gigabytes, "gigabytes of FP8 matrices");
+  app.add_option("--percent", options.percents, "share of the matrices' elements that change; several may be given");
   app.add_option("--yardsticks", options.yardstick_gigabytes, "gigabytes to read, copy and XOR for comparison");
   app.add_option("--repeats", options.repeats, "runs of each measurement");
   app.add_option("--blocks", options.bench.blocks_per_multiprocessor, "blocks a multiprocessor to try; 0 is the default");

@@ -143,16 +143,18 @@ Result<BigModel> MakeShare(uint64_t byte_count, bool random_bytes) {
   return model;
 }
 
-Result<BigModel> MakeBf16(uint64_t byte_count, double share_of_elements) {
+Result<BigModel> MakeMatrices(Dtype dtype, uint64_t byte_count, double share_of_elements) {
   constexpr uint64_t kMatrixBytes = uint64_t{64} << 20;
+  constexpr uint64_t kColumns = 4096;
+  const uint32_t unit_bytes = UnitBytesOf(dtype);
   std::vector<TensorSpec> tensors;
   for (uint64_t i = 0; i < byte_count / kMatrixBytes; ++i) {
-    tensors.push_back(Tensor("layers." + Padded(i) + ".weight", Dtype::kBF16, {kMatrixBytes / 2 / 4096, 4096}));
+    tensors.push_back(Tensor("layers." + Padded(i) + ".weight", dtype, {kMatrixBytes / unit_bytes / kColumns, kColumns}));
   }
   BigModel model;
-  model.name = "bf16-" + std::to_string(share_of_elements * 100).substr(0, 5) + "%";
+  model.name = (unit_bytes == 2 ? "bf16-" : "fp8-") + std::to_string(share_of_elements * 100).substr(0, 5) + "%";
   XORBIT_ASSIGN_OR_RETURN(model.layout, Layout::Make(std::move(tensors)));
-  model.formula.unit_bytes = 2;
+  model.formula.unit_bytes = unit_bytes;
   model.formula.element_threshold = ThresholdOf(share_of_elements);
   XORBIT_RETURN_IF_ERROR(EncodeModel(&model));
   return model;

@@ -26,7 +26,7 @@ struct BigModel {
 // weights, as many block scales and FP32 globals, BF16 dense layers; 0.085 % of the bytes change, one byte at a time.
 Result<BigModel> MakeShare(uint64_t byte_count, bool random_bytes);
 
-// BF16 matrices of 64 MiB, of whose elements a share changes in the low byte.
-Result<BigModel> MakeBf16(uint64_t byte_count, double share_of_elements);
+// Matrices of 64 MiB, BF16 or of one byte an element, of whose elements a share changes in the low byte by one bit.
+Result<BigModel> MakeMatrices(Dtype dtype, uint64_t byte_count, double share_of_elements);
 
 }  // namespace xorbit::cuda::testing

@@ -26,8 +26,11 @@ Result<GpuBenchReport> RunGpuBench(const GpuBenchOptions& options) {
   };
   if (options.yardstick_bytes > 0) cuda::testing::BenchYardsticks(options.yardstick_bytes, &report);
   if (options.share_bytes > 0) XORBIT_RETURN_IF_ERROR(measure(cuda::testing::MakeShare(options.share_bytes, false)));
-  for (const double percent : options.bf16_percents) {
-    XORBIT_RETURN_IF_ERROR(measure(cuda::testing::MakeBf16(options.bf16_bytes, percent / 100)));
+  for (const auto& [dtype, byte_count] : {std::pair(Dtype::kBF16, options.bf16_bytes), {Dtype::kF8E4M3, options.fp8_bytes}}) {
+    if (byte_count == 0) continue;
+    for (const double percent : options.percents) {
+      XORBIT_RETURN_IF_ERROR(measure(cuda::testing::MakeMatrices(dtype, byte_count, percent / 100)));
+    }
   }
   if (report.failure_count() > 0) {
     return CorruptError(std::to_string(report.failure_count()) + " checks failed on " + answer.device +

@@ -13,7 +13,8 @@ namespace xorbit {
 struct GpuBenchOptions {
   uint64_t share_bytes = 111'250'000'000;     // one GPU's share of the reference's workload; 0: leave it out
   uint64_t bf16_bytes = 100'000'000'000;      // BF16 matrices
-  std::vector<double> bf16_percents;          // shares of their elements that change
+  uint64_t fp8_bytes = 0;                     // FP8 matrices
+  std::vector<double> percents;               // shares of their elements that change
   uint64_t yardstick_bytes = 40'000'000'000;  // read, copied and XORed for comparison
   int rounds = 20;
 };

@@ -1,6 +1,7 @@
 // Live memory holds the model once; what is verified against is the formula.
 #include "backend/cuda/testing/receive_bench.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "backend/cuda/cuda_backend.h"
@@ -94,6 +95,12 @@ class Stages {
     report_->Note(model_->name, "device bytes to stage", std::to_string(memory_.byte_count()));
     XORBIT_ASSIGN_OR_RETURN(staged_, StagedUpdate::Stage(plan_, options, memory_.data_dev(), report_->stream()));
     return {};
+  }
+
+  // What a backend would choose for this update.
+  uint32_t PlannedStreaming() const {
+    const auto plan = PlanUpdate(model_->layout, model_->payloads, model_->map, live_->regions());
+    return plan.ok() ? StreamBytesPerChangeFor(*plan) : 0;
   }
 
   void MeasurePreflight(uint32_t blocks, const std::string& name) {
@@ -232,7 +239,10 @@ void BenchReceive(const BigModel& model, const BenchOptions& options, Report* re
     report->Check(status, model.name + ": staging");
     return status.ok();
   };
-  for (const uint32_t stream : options.stream_bytes_per_change) {
+  std::vector<uint32_t> streams = options.stream_bytes_per_change;
+  const uint32_t planned = stages.PlannedStreaming();
+  if (std::find(streams.begin(), streams.end(), planned) == streams.end()) streams.push_back(planned);
+  for (const uint32_t stream : streams) {
     if (!stage_as(false, stream)) return;
     const std::string suffix = stream == 0 ? "" : " with streaming from a change in " + std::to_string(stream) + " bytes";
     for (const uint32_t blocks : options.blocks_per_multiprocessor) {

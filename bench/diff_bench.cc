@@ -8,40 +8,23 @@
 //   diff_bench [--benchmark_filter=...]      XORBIT_BENCH_MIB: size of old (default 16; 1024 for a measurement)
 #include <benchmark/benchmark.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include <algorithm>
 #include <atomic>
-#include <charconv>
-#include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <functional>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "against_sum.h"
 #include "backend/cpu/diff_source.h"
 #include "backend/cpu/digest_scan.h"
 #include "base/parallel.h"
-#include "base/stopwatch.h"
 #include "change/state_digest.h"
 
 namespace xorbit {
 namespace {
-
-// 16 MiB, so that a run in the tests is short, unless XORBIT_BENCH_MIB says otherwise.
-uint64_t OldBytes() {
-  uint64_t mebibytes = 16;
-  if (const char* text = std::getenv("XORBIT_BENCH_MIB"); text != nullptr) {
-    const auto [end, error] = std::from_chars(text, text + std::strlen(text), mebibytes);
-    if (error != std::errc() || *end != '\0' || mebibytes == 0) {
-      std::fprintf(stderr, "XORBIT_BENCH_MIB must be a number of MiB, at least 1\n");
-      std::exit(2);
-    }
-  }
-  return mebibytes << 20;
-}
 
 // Anonymous memory in 2 MiB pages where the system gives them, as a trainer's or engine's own buffers are.
 MutableBytes Allocate(uint64_t byte_count) {
@@ -83,26 +66,8 @@ struct Model {
 };
 
 Model& SharedModel() {
-  static Model model(OldBytes());
+  static Model model(BenchBytes());
   return model;
-}
-
-struct Times {
-  double wall_seconds;
-  double cpu_seconds;  // of all threads
-};
-
-double CpuSeconds() {
-  timespec time{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
-}
-
-Times Measure(const std::function<void()>& work) {
-  const Stopwatch watch;
-  const double cpu_start = CpuSeconds();
-  work();
-  return {watch.seconds(), CpuSeconds() - cpu_start};
 }
 
 // Each of `threads` threads takes one stretch of whole windows.

@@ -94,8 +94,8 @@ class Trainer {
     const RandomTensors before = weights_;
     weights_.Mutate(random_, layout_, 10);
     const std::vector<SegmentMap> maps = PlanOwners(layout_, 1, Split::kWhole).value().front();
-    auto encoded = backend_.EncodeDiff(layout_, maps, InTensors(maps, before.bytes()), InTensors(maps, weights_.bytes()),
-                                       CodecId::kSparse, {});
+    auto encoded = backend_.EncodeDiff(layout_, maps, {.bytes = InTensors(maps, before.bytes())},
+                                       InTensors(maps, weights_.bytes()), CodecId::kSparse, {});
     const Payload payload = WritePayload(layout_, {}, maps, std::move(encoded->segments), 1).value();
     Receipt receipt;
     receipt.place = {version - 1, version, "bench"};

@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "backend/due_changes.h"
 #include "backend/prepared_update.h"
 #include "change/state_digest.h"
 #include "codec/codec.h"
@@ -19,6 +21,17 @@ namespace xorbit {
 
 // Bytes of every tensor of a layout, in layout order.
 using TensorBytes = std::span<const ConstBytes>;
+
+// What a diff starts from: an owner's segments before the change.
+struct OldState {
+  std::span<const SegmentBytes> bytes;  // parallel to the maps
+  // D over them, if the caller has it: then they are not scanned, and it is the caller's word.
+  std::optional<StateDigest> digest = std::nullopt;
+  // By segment, what `bytes` count as having and get on the way; empty where nothing is due. Only with a digest.
+  std::span<const std::unique_ptr<DueChanges>> due = {};
+
+  DueChanges* DueIn(size_t segment) const { return due.empty() ? nullptr : due[segment].get(); }
+};
 
 // One owner's segments, encoded, and D over the elements that it owns, before the change.
 struct EncodedOwner {
@@ -38,11 +51,11 @@ class Backend {
   Backend& operator=(const Backend&) = delete;
   virtual ~Backend() = default;
 
-  // Sender: compares old and new bytes of the elements that `maps` own and encodes what differs, with digests. Both views are
-  // parallel to the maps.
-  virtual Result<EncodedOwner> EncodeDiff(const Layout& layout, std::span<const SegmentMap> maps,
-                                          std::span<const SegmentBytes> old_bytes, std::span<const SegmentBytes> new_bytes,
-                                          CodecId codec, const EncodeOptions& options) const = 0;
+  // Sender: compares old and new bytes of the elements that `maps` own and encodes what differs, with digests. `new_bytes` is
+  // parallel to the maps. After success nothing is due any more; after an error something may be, and the call may be repeated.
+  virtual Result<EncodedOwner> EncodeDiff(const Layout& layout, std::span<const SegmentMap> maps, const OldState& old_state,
+                                          std::span<const SegmentBytes> new_bytes, CodecId codec,
+                                          const EncodeOptions& options) const = 0;
 
   // Sender: encodes one segment from any source of changes (a fold).
   virtual Result<EncodedSegment> Encode(const Layout& layout, const SegmentMap& map, const ChangeSource& source, CodecId codec,

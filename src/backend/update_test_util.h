@@ -24,7 +24,7 @@ class EncodedUpdate {
                 const RandomTensors& before, const RandomTensors& after, CodecId codec) {
     const auto owner_count = static_cast<uint32_t>(owners.size());
     for (uint32_t i = 0; i < owner_count; ++i) {
-      auto encoded = backend.EncodeDiff(layout, owners[i], InTensors(owners[i], before.bytes()),
+      auto encoded = backend.EncodeDiff(layout, owners[i], {.bytes = InTensors(owners[i], before.bytes())},
                                         InTensors(owners[i], after.bytes()), codec, {});
       EXPECT_TRUE(encoded.ok()) << encoded.status().message();
       const Payload payload = WritePayload(layout, {codec, i, owner_count}, owners[i], std::move(encoded->segments), 1).value();

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/bytes.h"
+
 namespace xorbit {
 
 // body.operator()<Unit>() with the unsigned integer of unit_bytes bytes, and what it returns. unit_bytes is 1, 2, 4 or 8.
@@ -22,6 +24,12 @@ decltype(auto) WithUnit(uint32_t unit_bytes, Body&& body) {
       assert(unit_bytes == 8);
       return body.template operator()<uint64_t>();
   }
+}
+
+// XORs the unit at `mask` into the one at `at`. Any alignment.
+template <typename Unit>
+void XorUnit(uint8_t* at, const uint8_t* mask) {
+  StoreLe<Unit>(at, static_cast<Unit>(LoadLe<Unit>(at) ^ LoadLe<Unit>(mask)));
 }
 
 // The little-endian bytes of one unit as a number. For inner loops WithUnit and LoadLe are faster.

@@ -46,7 +46,7 @@ Result<Buffer> EncodeOnce(const Runtime& runtime, const Workload& workload, Code
   XORBIT_ASSIGN_OR_RETURN(
       EncodedOwner owner,
       runtime.backend->EncodeDiff(workload.layout, owners.front(),
-                                  InTensors(owners.front(), workload.TensorsOf(workload.old_state)),
+                                  {.bytes = InTensors(owners.front(), workload.TensorsOf(workload.old_state))},
                                   InTensors(owners.front(), workload.TensorsOf(workload.new_state)), codec, options));
   XORBIT_ASSIGN_OR_RETURN(const Payload payload, WritePayload(workload.layout, {codec, 0, 1}, owners.front(),
                                                               std::move(owner.segments), runtime.threads));

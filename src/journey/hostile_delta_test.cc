@@ -38,9 +38,10 @@ class HostileDelta : public ::testing::Test {
     const auto owners = PlanOwners(layout, 1, Split::kWhole).value();
     const std::vector<ConstBytes> olds = {old_bytes_};
     const std::vector<ConstBytes> news = {new_bytes_};
-    EncodedOwner encoded =
-        backend_->EncodeDiff(layout, owners[0], InTensors(owners[0], olds), InTensors(owners[0], news), CodecId::kSparse, {})
-            .value();
+    EncodedOwner encoded = backend_
+                               ->EncodeDiff(layout, owners[0], {.bytes = InTensors(owners[0], olds)},
+                                            InTensors(owners[0], news), CodecId::kSparse, {})
+                               .value();
     damage(&encoded.segments[0]);
     std::vector<Payload> payloads;
     payloads.push_back(WritePayload(layout, {CodecId::kSparse, 0, 1}, owners[0], std::move(encoded.segments), 1).value());

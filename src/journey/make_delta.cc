@@ -44,8 +44,9 @@ Result<DeltaSummary> MakeDelta(const Runtime& runtime, const Checkpoint& old_che
     EncodedOwner encoded;
     {
       const Stage stage(runtime.timers, "diff + encode");
-      XORBIT_ASSIGN_OR_RETURN(encoded, runtime.backend->EncodeDiff(layout, owners[owner], InTensors(owners[owner], old_bytes),
-                                                                   InTensors(owners[owner], new_bytes), codec, encode));
+      XORBIT_ASSIGN_OR_RETURN(encoded,
+                              runtime.backend->EncodeDiff(layout, owners[owner], {.bytes = InTensors(owners[owner], old_bytes)},
+                                                          InTensors(owners[owner], new_bytes), codec, encode));
     }
     base += encoded.base;
     const Stage stage(runtime.timers, "hash");

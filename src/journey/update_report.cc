@@ -38,7 +38,7 @@ Status CountTensors(const SegmentMap& map, const ChangeSource& source, int threa
 Result<CodecSize> MeasureCodec(const Runtime& runtime, const Layout& layout, const std::vector<SegmentMap>& maps,
                                TensorBytes old_bytes, TensorBytes new_bytes, CodecId codec, const EncodeOptions& encode) {
   const Stopwatch watch;
-  XORBIT_ASSIGN_OR_RETURN(EncodedOwner owner, runtime.backend->EncodeDiff(layout, maps, InTensors(maps, old_bytes),
+  XORBIT_ASSIGN_OR_RETURN(EncodedOwner owner, runtime.backend->EncodeDiff(layout, maps, {.bytes = InTensors(maps, old_bytes)},
                                                                           InTensors(maps, new_bytes), codec, encode));
   XORBIT_ASSIGN_OR_RETURN(const Payload payload,
                           WritePayload(layout, {codec, 0, 1}, maps, std::move(owner.segments), runtime.threads));

@@ -10,22 +10,7 @@
 namespace xorbit {
 namespace {
 
-constexpr uint64_t kCopyWindows = 64;    // windows a thread copies or changes at a time
-constexpr uint64_t kRecordsAtOnce = 16;  // records a thread decodes with one scratch memory
-
-template <typename Unit>
-void XorElement(uint8_t* at, const uint8_t* mask) {
-  StoreLe<Unit>(at, static_cast<Unit>(LoadLe<Unit>(at) ^ LoadLe<Unit>(mask)));
-}
-
-void XorRecord(const RecordInfo& info, const DecodedRecord& record, uint32_t unit_bytes, MutableBytes image) {
-  WithUnit(unit_bytes, [&]<typename Unit>() {
-    uint8_t* first = image.data() + info.first * sizeof(Unit);
-    for (uint64_t i = 0; i < record.count; ++i) {
-      XorElement<Unit>(first + uint64_t{record.offsets[i]} * sizeof(Unit), record.xors.data() + i * sizeof(Unit));
-    }
-  });
-}
+constexpr uint64_t kCopyWindows = 64;  // windows a thread copies or changes at a time
 
 }  // namespace
 
@@ -53,30 +38,54 @@ Baseline Baseline::CopyOf(std::span<const SegmentMap> maps, TensorBytes tensors,
   return baseline;
 }
 
-Status Baseline::Forward(const Backend& backend, const PayloadView& payload, int threads) {
-  for (const PayloadSegment& segment : payload.segments) {
-    size_t index = 0;
-    while (index < maps_.size() &&
-           (maps_[index].group() != segment.map.group() || maps_[index].unit_bytes() != segment.map.unit_bytes())) {
-      ++index;
-    }
-    assert(index < maps_.size() && maps_[index].parts() == segment.map.parts());
-    XORBIT_ASSIGN_OR_RETURN(const auto decoder, backend.Open(payload, segment));
-    const uint64_t record_count = decoder->record_count();
-    XORBIT_RETURN_IF_ERROR(ParallelFor(threads, DivideRoundUp(record_count, kRecordsAtOnce), [&](uint64_t stretch) -> Status {
-      DecodedRecord record;
-      const uint64_t end = std::min(record_count, (stretch + 1) * kRecordsAtOnce);
-      for (uint64_t i = stretch * kRecordsAtOnce; i < end; ++i) {
-        XORBIT_RETURN_IF_ERROR(decoder->Decode(i, &record));
-        XorRecord(decoder->info(i), record, segment.map.unit_bytes(), images_[index]);
-      }
-      return {};
-    }));
+OldState Baseline::state() const {
+  OldState state = {bytes_, digest_, {}};
+  if (due_ != nullptr) state.due = due_->changes;
+  return state;
+}
+
+const std::vector<SegmentBytes>& Baseline::bytes() const {
+  assert(due_ == nullptr);
+  return bytes_;
+}
+
+StateDigest Baseline::Scan(const Backend& backend, const Layout& layout, int threads) const {
+  assert(due_ == nullptr);
+  StateDigest digest;
+  for (size_t i = 0; i < maps_.size(); ++i) {
+    for (const StateDigest& part : backend.DigestParts(layout, maps_[i], bytes_[i], threads)) digest += part;
   }
+  return digest;
+}
+
+Status Baseline::TakeDue(int threads) {
+  if (due_ == nullptr) return {};
+  for (const std::unique_ptr<DueChanges>& changes : due_->changes) XORBIT_RETURN_IF_ERROR(changes->TakeAll(threads));
+  due_.reset();
+  return {};
+}
+
+Status Baseline::Forward(const Backend& backend, const Layout& layout, Buffer payload, int threads) {
+  assert(digest_);
+  XORBIT_RETURN_IF_ERROR(TakeDue(threads));
+  auto due = std::make_unique<DuePayload>();
+  due->bytes = std::move(payload);
+  XORBIT_ASSIGN_OR_RETURN(due->view, ParsePayload(layout, due->bytes));
+  assert(due->view.segments.size() == maps_.size());
+  for (size_t i = 0; i < maps_.size(); ++i) {
+    const PayloadSegment& segment = due->view.segments[i];
+    assert(segment.map.unit_bytes() == maps_[i].unit_bytes() && segment.map.parts() == maps_[i].parts());
+    XORBIT_ASSIGN_OR_RETURN(auto decoder, backend.Open(due->view, segment));
+    due->changes.push_back(std::make_unique<DueChanges>(segment.map, std::move(decoder), images_[i]));
+  }
+  *digest_ += due->view.change();
+  due_ = std::move(due);
   return {};
 }
 
 Status Baseline::Forward(size_t index, const ChangeSource& changes, int threads) {
+  XORBIT_RETURN_IF_ERROR(TakeDue(threads));
+  digest_.reset();
   const uint32_t unit_bytes = maps_[index].unit_bytes();
   const uint64_t window_count = WindowCountOf(changes.element_count());
   return ParallelFor(threads, DivideRoundUp(window_count, kCopyWindows), [&](uint64_t stretch) -> Status {
@@ -90,7 +99,7 @@ Status Baseline::Forward(size_t index, const ChangeSource& changes, int threads)
       WithUnit(unit_bytes, [&]<typename Unit>() {
         uint8_t* base = images_[index].data() + w * kWindowElements * sizeof(Unit);
         for (uint32_t i = 0; i < window.count; ++i) {
-          XorElement<Unit>(base + size_t{window.positions[i]} * sizeof(Unit), window.xors.data() + i * sizeof(Unit));
+          XorUnit<Unit>(base + size_t{window.positions[i]} * sizeof(Unit), window.xors.data() + i * sizeof(Unit));
         }
       });
     }

@@ -1,5 +1,6 @@
 #include "publish/rank_publisher.h"
 
+#include <cassert>
 #include <string>
 
 #include "backend/decoded_chain.h"
@@ -66,8 +67,11 @@ Status RankPublisher::ContributeBytes(const PublicationPlace& place, std::span<c
   EncodedOwner encoded;
   {
     const Stage stage(options_.timers, "diff + encode");
-    XORBIT_ASSIGN_OR_RETURN(encoded, backend_->EncodeDiff(stream_->layout(), plan_->owned, baseline_.bytes(), owned,
+    XORBIT_ASSIGN_OR_RETURN(encoded, backend_->EncodeDiff(stream_->layout(), plan_->owned, baseline_.state(), owned,
                                                           options_.codec, options_.encode));
+    XORBIT_RETURN_IF_ERROR(baseline_.TakeDue(options_.encode.threads));
+    assert(encoded.base == baseline_.Scan(*backend_, stream_->layout(), options_.encode.threads));
+    baseline_.set_digest(encoded.base);
   }
   XORBIT_ASSIGN_OR_RETURN(const Payload payload,
                           Store(place, options_.codec, std::move(encoded.segments), encoded.base, Witness(shared)));
@@ -78,14 +82,15 @@ Status RankPublisher::ContributeBytes(const PublicationPlace& place, std::span<c
 Status RankPublisher::ContributeFold(const PublicationPlace& place, CodecId codec, const std::vector<Delta>& chain) {
   XORBIT_RETURN_IF_ERROR(RequireVersion(place.target_version, "publish a fold to"));
   XORBIT_ASSIGN_OR_RETURN(const DecodedChain decoded, DecodedChain::Open(*backend_, chain));
+  XORBIT_RETURN_IF_ERROR(baseline_.TakeDue(options_.encode.threads));
+  if (!baseline_.digest()) baseline_.set_digest(baseline_.Scan(*backend_, stream_->layout(), options_.encode.threads));
+  StateDigest base = *baseline_.digest();
   std::vector<EncodedSegment> segments;
-  StateDigest base;
   for (size_t i = 0; i < plan_->owned.size(); ++i) {
     const SegmentMap& map = plan_->owned[i];
     const SegmentBytes& values = baseline_.bytes()[i];
     const auto source = decoded.Into(map, ValueSide::kTarget, values);
     XORBIT_ASSIGN_OR_RETURN(EncodedSegment segment, backend_->Encode(stream_->layout(), map, *source, codec, options_.encode));
-    for (const StateDigest& part : backend_->DigestParts(stream_->layout(), map, values, options_.encode.threads)) base += part;
     base -= segment.change;
     segments.push_back(std::move(segment));
   }
@@ -148,15 +153,14 @@ Result<bool> RankPublisher::Settle(const VersionRecord& decided) {
     return UsageError("rank " + std::to_string(plan_->owner_index) + " has no contribution to version " +
                       std::to_string(decided.version));
   }
-  const Pending pending = std::move(*pending_);
+  Pending pending = std::move(*pending_);
   pending_.reset();
   if (!decided.committed() || decided.publication_id != pending.place.publication_id ||
       decided.parent != pending.place.base_version) {
     return false;
   }
   const Stage stage(options_.timers, "baseline");
-  XORBIT_ASSIGN_OR_RETURN(const PayloadView view, ParsePayload(stream_->layout(), pending.payload));
-  XORBIT_RETURN_IF_ERROR(baseline_.Forward(*backend_, view, options_.encode.threads));
+  XORBIT_RETURN_IF_ERROR(baseline_.Forward(*backend_, stream_->layout(), std::move(pending.payload), options_.encode.threads));
   version_ = decided.version;
   return true;
 }

@@ -39,6 +39,9 @@ class RankPublisher {
   // The version of the baseline.
   uint64_t version() const { return version_; }
   const RankPlan& plan() const { return *plan_; }
+  // D over what the rank owns at that version, both lanes, once it has published from it: scanned by the first publication,
+  // whose sealing proves it, and brought forward by every later one.
+  const std::optional<StateDigest>& digest() const { return baseline_.digest(); }
 
   // Puts this rank's payload and receipt of a publication from the baseline's version into the store. `held[i]` are the bytes
   // of the rank's declared part i, end to end; read only, and only during the call. An update without changes is a payload like

@@ -49,6 +49,16 @@ class RankPublisherTest : public testing::Test {
     return SealAndDecide(stream, place, {.deadline = std::chrono::milliseconds(0)});
   }
 
+  // What a rank's digest must be once it has published the trainer's weights.
+  StateDigest ScanOwned(const TestTrainer& trainer, const RankPlan& plan) {
+    StateDigest digest;
+    for (const SegmentMap& map : plan.owned) {
+      const SegmentBytes bytes = SegmentBytes::InTensors(map, trainer.weights());
+      for (const StateDigest& part : backend_->DigestParts(trainer.layout(), map, bytes, 1)) digest += part;
+    }
+    return digest;
+  }
+
   // What a reader makes of a version: the delta from its parent, applied to `tensors`.
   void Follow(Stream& stream, uint64_t version, RandomTensors* tensors) {
     const Delta delta = FetchDelta(stream, stream.StepEdge(version).value(), {}).value();
@@ -91,7 +101,10 @@ TEST_F(RankPublisherTest, VersionsAreWhatTheWeightsBecame) {
       ASSERT_TRUE(decided.ok()) << decided.status().message();
       ASSERT_TRUE(decided->committed());
       EXPECT_EQ(decided->target, trainer.digest());
-      for (RankPublisher& rank : ranks) ASSERT_TRUE(rank.Settle(*decided).value());
+      for (RankPublisher& rank : ranks) {
+        ASSERT_TRUE(rank.Settle(*decided).value());
+        EXPECT_EQ(rank.digest(), ScanOwned(trainer, rank.plan())) << "rank " << rank.plan().owner_index;
+      }
       Follow(stream, version, &follower);
       for (size_t i = 0; i < trainer.weights().size(); ++i) {
         ASSERT_TRUE(std::ranges::equal(follower.bytes()[i], trainer.weights()[i])) << "tensor " << i;
@@ -127,9 +140,9 @@ TEST_F(RankPublisherTest, FoldsAreWhatADirectDeltaWouldHaveBeen) {
     const Delta fold = FetchDelta(stream, edge, {}).value();
     const std::vector<RankPlan> plans = trainer.plans();
     for (size_t rank = 0; rank < plans.size(); ++rank) {
-      const auto encoded =
-          backend_->EncodeDiff(trainer.layout(), plans[rank].owned, InTensors(plans[rank].owned, states[edge.from].bytes()),
-                               InTensors(plans[rank].owned, states[edge.to].bytes()), CodecId::kSparse, {});
+      const auto encoded = backend_->EncodeDiff(trainer.layout(), plans[rank].owned,
+                                                {.bytes = InTensors(plans[rank].owned, states[edge.from].bytes())},
+                                                InTensors(plans[rank].owned, states[edge.to].bytes()), CodecId::kSparse, {});
       const Payload direct =
           WritePayload(trainer.layout(), fold.payloads[rank].info, plans[rank].owned, std::move(encoded).value().segments, 1)
               .value();

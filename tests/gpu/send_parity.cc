@@ -142,7 +142,8 @@ void CheckOwner(const SendCase& c, const Backend& backend, const std::vector<Seg
                               std::to_string(map.unit_bytes()) + ", " + std::to_string(map.element_count()) + " elements";
     const SegmentBytes olds = SegmentBytes::InTensors(map, c.before->bytes());
     const SegmentBytes news = SegmentBytes::InTensors(map, c.after->bytes());
-    Result<EncodedOwner> want = backend.EncodeDiff(c.layout, {&map, 1}, {&olds, 1}, {&news, 1}, CodecId::kSparse, {});
+    Result<EncodedOwner> want =
+        backend.EncodeDiff(c.layout, {&map, 1}, {.bytes = {&olds, 1}}, {&news, 1}, CodecId::kSparse, {});
     Result<EncodedSegment> got = EncodeOnDevice(c, map, report->stream());
     report->Check(got.status(), where);
     if (!want.ok() || !got.ok()) return;
@@ -181,12 +182,13 @@ void CheckBackend(const SendCase& c, const Backend& backend, const std::vector<S
   const std::vector<SegmentBytes> host_news = InTensors(maps, c.after->bytes());
   const std::vector<SegmentBytes> device_olds = InTensors(maps, olds);
   const std::vector<SegmentBytes> device_news = InTensors(maps, c.new_model.tensors);
-  const Result<EncodedOwner> want = backend.EncodeDiff(c.layout, maps, host_olds, host_news, CodecId::kSparse, {});
+  const Result<EncodedOwner> want = backend.EncodeDiff(c.layout, maps, {.bytes = host_olds}, host_news, CodecId::kSparse, {});
   const Result<std::optional<int>> device = cuda::DeviceOfStates(maps, device_olds, device_news);
   report->Check(device.status(), where);
   if (!want.ok() || !device.ok()) return;
   report->Check(device->has_value(), where + ": the device was not found");
-  const Result<EncodedOwner> got = cuda::EncodeDiffOnDevice(c.layout, maps, device_olds, device_news, device->value_or(0));
+  const Result<EncodedOwner> got =
+      cuda::EncodeDiffOnDevice(c.layout, maps, {.bytes = device_olds}, device_news, device->value_or(0));
   report->Check(got.status(), where);
   if (!got.ok()) return;
   report->Check(want->base == got->base,

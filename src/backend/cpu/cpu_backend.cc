@@ -19,16 +19,18 @@ Result<const Codec*> CodecOf(CodecId id) {
 
 class CpuBackend final : public Backend {
  public:
-  Result<EncodedOwner> EncodeDiff(const Layout& layout, std::span<const SegmentMap> maps,
-                                  std::span<const SegmentBytes> old_bytes, std::span<const SegmentBytes> new_bytes,
-                                  CodecId codec_id, const EncodeOptions& options) const override {
+  Result<EncodedOwner> EncodeDiff(const Layout& layout, std::span<const SegmentMap> maps, const OldState& old_state,
+                                  std::span<const SegmentBytes> new_bytes, CodecId codec_id,
+                                  const EncodeOptions& options) const override {
     XORBIT_ASSIGN_OR_RETURN(const Codec* codec, CodecOf(codec_id));
     const std::vector<uint64_t> tensor_keys = TensorKeysOf(layout);
+    const auto base_digest = old_state.digest ? DiffSource::BaseDigest::kSkip : DiffSource::BaseDigest::kAccumulate;
     EncodedOwner owner;
+    owner.base = old_state.digest.value_or(StateDigest());
     for (size_t i = 0; i < maps.size(); ++i) {
-      const DiffSource source(maps[i], old_bytes[i], new_bytes[i], tensor_keys, DiffSource::BaseDigest::kAccumulate);
+      const DiffSource source(maps[i], old_state.bytes[i], new_bytes[i], tensor_keys, base_digest, old_state.DueIn(i));
       XORBIT_ASSIGN_OR_RETURN(EncodedSegment segment, codec->Encode(maps[i], tensor_keys, source, options));
-      owner.base += source.FinishBaseDigest();
+      if (!old_state.digest) owner.base += source.FinishBaseDigest();
       owner.segments.push_back(std::move(segment));
     }
     return owner;

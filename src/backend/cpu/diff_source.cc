@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
+#include <optional>
 
 #include "backend/cpu/digest_scan.h"
 
@@ -20,12 +21,22 @@ uint64_t PieceElements(const Run& run, uint32_t unit_bytes) {
   return std::min(run.element_count, (end_bytes - start_bytes) / unit_bytes);
 }
 
+// What is due in a window is scattered over it, and waiting for each line would take longer than reading all of them. So old
+// bytes, which then stand end to end, are asked for a window ahead. A digest asks for them itself.
+uint32_t OldAheadBytes(uint32_t unit_bytes, bool is_due, DiffSource::BaseDigest base_digest) {
+  if (is_due) return static_cast<uint32_t>(kWindowElements) * unit_bytes;
+  return base_digest == DiffSource::BaseDigest::kAccumulate ? 0 : kDiffPrefetchBytes;
+}
+
 }  // namespace
 
 class DiffCursor : public ChangeCursor {
  public:
-  DiffCursor(const DiffSource& source, uint64_t first_window) : source_(&source), window_index_(first_window) {}
+  DiffCursor(const DiffSource& source, uint64_t first_window) : source_(&source), window_index_(first_window) {
+    if (source.due_ != nullptr) due_.emplace(*source.due_);
+  }
   Status Next(WindowChanges* changes) override {
+    if (due_) XORBIT_RETURN_IF_ERROR(due_->Take(window_index_));
     source_->DiffWindow(window_index_++, changes);
     return {};
   }
@@ -33,17 +44,22 @@ class DiffCursor : public ChangeCursor {
  private:
   const DiffSource* source_;
   uint64_t window_index_;
+  std::optional<DueChanges::Cursor> due_;
 };
 
 DiffSource::DiffSource(const SegmentMap& map, const SegmentBytes& old_bytes, const SegmentBytes& new_bytes,
-                       std::span<const uint64_t> tensor_keys, BaseDigest base_digest)
+                       std::span<const uint64_t> tensor_keys, BaseDigest base_digest, DueChanges* due)
     : map_(&map),
       old_bytes_(&old_bytes),
       new_bytes_(&new_bytes),
       tensor_keys_(tensor_keys),
       kernels_(&KernelsOf(ActiveCpuLevel())),
       diff_(kernels_->diff[static_cast<size_t>(std::countr_zero(map.unit_bytes()))]),
-      counted_(base_digest == BaseDigest::kAccumulate ? WindowCountOf(map.element_count()) : 0) {}
+      due_(due),
+      old_ahead_bytes_(OldAheadBytes(map.unit_bytes(), due != nullptr, base_digest)),
+      counted_(base_digest == BaseDigest::kAccumulate ? WindowCountOf(map.element_count()) : 0) {
+  assert(due == nullptr || base_digest == BaseDigest::kSkip);
+}
 
 std::unique_ptr<ChangeCursor> DiffSource::Open(uint64_t first_window, uint64_t window_count) const {
   assert(first_window + window_count <= WindowCountOf(element_count()));
@@ -81,7 +97,7 @@ void DiffSource::DiffRun(const Run& run, uint64_t window_first, WindowChanges* c
   const DiffOutput output = {changes->positions.data() + changes->count, changes->xors.data() + written_bytes,
                              changes->olds.data() + written_bytes};
   changes->count += diff_(old_bytes_->Of(run).data(), new_bytes_->Of(run).data(), static_cast<uint32_t>(run.element_count),
-                          static_cast<uint32_t>(run.segment_element - window_first), output);
+                          static_cast<uint32_t>(run.segment_element - window_first), old_ahead_bytes_, output);
 }
 
 void DiffSource::CountRun(const Run& run, DigestSums* sums) const {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backend/cpu/kernels.h"
+#include "backend/due_changes.h"
 #include "base/bytes.h"
 #include "change/change_source.h"
 #include "change/state_digest.h"
@@ -22,9 +23,10 @@ class DiffSource : public ChangeSource {
   enum class BaseDigest { kSkip, kAccumulate };
 
   // Both views are of `map`; tensor_keys are the layout's digest keys. All must outlive the source, as must the map and what
-  // the views look at. Uses the CPU level that is active now.
+  // the views look at. If `due` is not null, old bytes are its image, cursors take what is due in a window before they read it,
+  // and the base digest is skipped. Uses the CPU level that is active now.
   DiffSource(const SegmentMap& map, const SegmentBytes& old_bytes, const SegmentBytes& new_bytes,
-             std::span<const uint64_t> tensor_keys, BaseDigest base_digest);
+             std::span<const uint64_t> tensor_keys, BaseDigest base_digest, DueChanges* due = nullptr);
 
   uint32_t unit_bytes() const override { return map_->unit_bytes(); }
   uint64_t element_count() const override { return map_->element_count(); }
@@ -53,6 +55,8 @@ class DiffSource : public ChangeSource {
   std::span<const uint64_t> tensor_keys_;
   const CpuKernels* kernels_;
   DiffKernel diff_;
+  DueChanges* due_;
+  uint32_t old_ahead_bytes_;
 
   // Sums modulo 2^64 commute, so relaxed order and any order of windows give the same digest.
   mutable std::vector<std::atomic<bool>> counted_;  // by window; empty with kSkip

@@ -23,9 +23,10 @@ struct DiffOutput {
 };
 
 // Appends the elements that differ between two stretches of `element_count` elements (at most 65536) and returns their number;
-// element i counts as position first_position + i. Any alignment. Reads nothing outside the stretches.
+// element i counts as position first_position + i. Any alignment. Reads nothing outside the stretches, but asks the caches for
+// old bytes `old_ahead_bytes` ahead of those that it reads; what lies there need not be memory.
 using DiffKernel = uint32_t (*)(const uint8_t* old_bytes, const uint8_t* new_bytes, uint32_t element_count,
-                                uint32_t first_position, const DiffOutput& output);
+                                uint32_t first_position, uint32_t old_ahead_bytes, const DiffOutput& output);
 
 // A digest before its word factors: sums[lane][k % 2][k / 2] = sum over blocks of h_lane(block) * u_k, modulo 2^64. A block's
 // factor is multiplied in first and the word's factor g last, once for all blocks, which needs no sum across a vector's
@@ -47,6 +48,10 @@ using SumKernel = uint64_t (*)(const uint8_t* bytes, uint64_t byte_count);
 // How far ahead digest kernels ask for memory. Their arithmetic fills the window in which a core looks for further loads, so
 // without this they wait for memory where a diff or a sum does not (docs/design/cpu-kernels.md).
 inline constexpr uint64_t kDigestPrefetchBytes = 8192;
+
+// How far ahead diff kernels ask for new bytes, and for old ones if the caller has no other wish: the steps on what they have
+// found fill that window too.
+inline constexpr uint32_t kDiffPrefetchBytes = 4096;
 
 struct CpuKernels {
   std::array<DiffKernel, 4> diff;  // by log2 of the unit's bytes

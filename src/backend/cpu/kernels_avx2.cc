@@ -64,10 +64,13 @@ XORBIT_AVX2 inline void Append(const uint8_t* old_bytes, const uint8_t* new_byte
 
 template <typename T>
 XORBIT_AVX2 uint32_t Diff(const uint8_t* old_bytes, const uint8_t* new_bytes, uint32_t element_count, uint32_t first_position,
-                          const DiffOutput& output) {
+                          uint32_t old_ahead_bytes, const DiffOutput& output) {
   uint32_t count = 0;
   uint32_t i = 0;
   for (; element_count - i >= 64; i += 64) {
+    for (uint32_t at = 0; at < 64 * sizeof(T); at += 64) {
+      __builtin_prefetch(old_bytes + size_t{i} * sizeof(T) + at + old_ahead_bytes);
+    }
     uint64_t changed = ChangedBits<T>(old_bytes + size_t{i} * sizeof(T), new_bytes + size_t{i} * sizeof(T));
     for (; changed != 0; changed &= changed - 1, ++count) {
       const uint32_t index = i + static_cast<uint32_t>(_tzcnt_u64(changed));

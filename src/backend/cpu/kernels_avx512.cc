@@ -1,7 +1,8 @@
 // AVX-512 with VBMI2 and IFMA (Ice Lake, Zen 4 and later).
 //
-// Diff: 256 bytes a step; if anything changed, each vector's changed elements are compressed to the front of a register and the
-// whole register is stored, so there is no branch per change and the cost does not depend on the density.
+// Diff: 256 bytes a step; if anything changed, the positions of each vector's changed elements are compressed to the front of a
+// register and the whole register is stored, so there is no branch per change. Their values follow batch by batch: one by one
+// where they are few, compressed like the positions where they are many.
 //
 // Digest: a 52-bit multiply-add keeps the low 52 bits of each product. A factor h is split into lo (20 bits) and hi (44 bits):
 // lo * u fits 52 bits exactly, and of hi * u only the low 44 bits matter because it counts 2^20-fold. So a lane costs two
@@ -10,6 +11,7 @@
 
 #include "backend/cpu/avx512.h"
 #include "backend/cpu/kernels.h"
+#include "base/bytes.h"
 
 namespace xorbit {
 namespace {
@@ -60,43 +62,94 @@ XORBIT_AVX512 inline void StorePositions(uint64_t bits, uint32_t first_position,
   }
 }
 
-// Appends the changed elements of one vector; returns their number.
-template <typename T>
-XORBIT_AVX512 inline uint32_t Append(__m512i old_vector, __m512i xor_vector, uint32_t first_position, const DiffOutput& output,
-                                     uint32_t count) {
-  const uint64_t changed = NonZeroBits<T>(xor_vector);
-  StorePositions<kVectorBytes / sizeof(T)>(changed, first_position, output.positions + count);
-  _mm512_storeu_si512(output.xors + size_t{count} * sizeof(T), Compress<T>(changed, xor_vector));
-  _mm512_storeu_si512(output.olds + size_t{count} * sizeof(T), Compress<T>(changed, old_vector));
-  return static_cast<uint32_t>(_mm_popcnt_u64(changed));
-}
+// A diff goes over its bytes in batches that stay in the first-level cache between its two steps.
+constexpr uint32_t kBatchVectors = 64;
 
+// Stores the positions of the elements that differ, the first element's being `first_position`, and returns their number.
 template <typename T>
-XORBIT_AVX512 uint32_t Diff(const uint8_t* old_bytes, const uint8_t* new_bytes, uint32_t element_count, uint32_t first_position,
-                            const DiffOutput& output) {
+XORBIT_AVX512 uint32_t FindChanged(const uint8_t* old_bytes, const uint8_t* new_bytes, uint32_t byte_count,
+                                   uint32_t first_position, uint32_t old_ahead_bytes, uint16_t* positions) {
   constexpr uint32_t kVectorElements = kVectorBytes / sizeof(T);
-  const uint32_t byte_count = element_count * static_cast<uint32_t>(sizeof(T));
   uint32_t count = 0;
   uint32_t at = 0;
   for (; byte_count - at >= 4 * kVectorBytes; at += 4 * kVectorBytes) {
-    __m512i olds[4];
     __m512i xors[4];
     for (uint32_t i = 0; i < 4; ++i) {
-      olds[i] = _mm512_loadu_si512(old_bytes + at + i * kVectorBytes);
-      xors[i] = _mm512_xor_si512(olds[i], _mm512_loadu_si512(new_bytes + at + i * kVectorBytes));
+      const uint32_t vector_at = at + i * kVectorBytes;
+      __builtin_prefetch(old_bytes + vector_at + old_ahead_bytes);
+      __builtin_prefetch(new_bytes + vector_at + kDiffPrefetchBytes);
+      xors[i] = _mm512_xor_si512(_mm512_loadu_si512(old_bytes + vector_at), _mm512_loadu_si512(new_bytes + vector_at));
     }
     const __m512i any = _mm512_or_si512(_mm512_or_si512(xors[0], xors[1]), _mm512_or_si512(xors[2], xors[3]));
     if (_mm512_test_epi64_mask(any, any) == 0) continue;
     const uint32_t position = first_position + at / static_cast<uint32_t>(sizeof(T));
-    for (uint32_t i = 0; i < 4; ++i) count += Append<T>(olds[i], xors[i], position + i * kVectorElements, output, count);
+    for (uint32_t i = 0; i < 4; ++i) {
+      const uint64_t changed = NonZeroBits<T>(xors[i]);
+      StorePositions<kVectorElements>(changed, position + i * kVectorElements, positions + count);
+      count += static_cast<uint32_t>(_mm_popcnt_u64(changed));
+    }
   }
   for (; at < byte_count; at += kVectorBytes) {
     const uint32_t rest = byte_count - at;
     const __mmask64 inside = FirstBits(rest < kVectorBytes ? rest : kVectorBytes);
+    const __m512i xors =
+        _mm512_xor_si512(_mm512_maskz_loadu_epi8(inside, old_bytes + at), _mm512_maskz_loadu_epi8(inside, new_bytes + at));
+    const uint64_t changed = NonZeroBits<T>(xors);
+    StorePositions<kVectorElements>(changed, first_position + at / static_cast<uint32_t>(sizeof(T)), positions + count);
+    count += static_cast<uint32_t>(_mm_popcnt_u64(changed));
+  }
+  return count;
+}
+
+// Fetches the values of elements that differ: one by one, which is faster where they are few.
+template <typename T>
+XORBIT_AVX512 void FetchFew(const uint8_t* old_bytes, const uint8_t* new_bytes, uint32_t first_position,
+                            const uint16_t* positions, uint32_t count, uint8_t* xors, uint8_t* olds) {
+  for (uint32_t i = 0; i < count; ++i) {
+    const size_t at = static_cast<uint16_t>(positions[i] - first_position) * sizeof(T);
+    const auto old_bits = LoadLe<T>(old_bytes + at);
+    StoreLe<T>(xors + i * sizeof(T), static_cast<T>(old_bits ^ LoadLe<T>(new_bytes + at)));
+    StoreLe<T>(olds + i * sizeof(T), old_bits);
+  }
+}
+
+// The same, a vector at a time.
+template <typename T>
+XORBIT_AVX512 void FetchMany(const uint8_t* old_bytes, const uint8_t* new_bytes, uint32_t byte_count, uint8_t* xors,
+                             uint8_t* olds) {
+  for (uint32_t at = 0; at < byte_count; at += kVectorBytes) {
+    const uint32_t rest = byte_count - at;
+    const __mmask64 inside = FirstBits(rest < kVectorBytes ? rest : kVectorBytes);
     const __m512i old_vector = _mm512_maskz_loadu_epi8(inside, old_bytes + at);
     const __m512i xor_vector = _mm512_xor_si512(old_vector, _mm512_maskz_loadu_epi8(inside, new_bytes + at));
-    if (_mm512_test_epi64_mask(xor_vector, xor_vector) == 0) continue;
-    count += Append<T>(old_vector, xor_vector, first_position + at / static_cast<uint32_t>(sizeof(T)), output, count);
+    const uint64_t changed = NonZeroBits<T>(xor_vector);
+    _mm512_storeu_si512(xors, Compress<T>(changed, xor_vector));
+    _mm512_storeu_si512(olds, Compress<T>(changed, old_vector));
+    const size_t stored_bytes = static_cast<size_t>(_mm_popcnt_u64(changed)) * sizeof(T);
+    xors += stored_bytes;
+    olds += stored_bytes;
+  }
+}
+
+template <typename T>
+XORBIT_AVX512 uint32_t Diff(const uint8_t* old_bytes, const uint8_t* new_bytes, uint32_t element_count, uint32_t first_position,
+                            uint32_t old_ahead_bytes, const DiffOutput& output) {
+  constexpr uint32_t kBatchBytes = kBatchVectors * kVectorBytes;
+  const uint32_t byte_count = element_count * static_cast<uint32_t>(sizeof(T));
+  uint32_t count = 0;
+  for (uint32_t at = 0; at < byte_count; at += kBatchBytes) {
+    const uint32_t batch_bytes = byte_count - at < kBatchBytes ? byte_count - at : kBatchBytes;
+    const uint32_t position = first_position + at / static_cast<uint32_t>(sizeof(T));
+    uint16_t* const positions = output.positions + count;
+    uint8_t* const xors = output.xors + size_t{count} * sizeof(T);
+    uint8_t* const olds = output.olds + size_t{count} * sizeof(T);
+    const uint32_t found = FindChanged<T>(old_bytes + at, new_bytes + at, batch_bytes, position, old_ahead_bytes, positions);
+    if (found <= 4 * kBatchVectors) {
+      FetchFew<T>(old_bytes + at, new_bytes + at, position, positions, found, xors, olds);
+    } else {
+      FetchMany<T>(old_bytes + at, new_bytes + at, batch_bytes, xors, olds);
+    }
+    count += found;
   }
   return count;
 }

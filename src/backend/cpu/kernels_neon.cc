@@ -39,7 +39,7 @@ bool Differ(const uint8x16x4_t& old_vectors, const uint8x16x4_t& new_vectors) {
 
 template <typename T>
 uint32_t Diff(const uint8_t* old_bytes, const uint8_t* new_bytes, uint32_t element_count, uint32_t first_position,
-              const DiffOutput& output) {
+              uint32_t old_ahead_bytes, const DiffOutput& output) {
   constexpr uint64_t kElementNibbles = sizeof(T) == 8 ? 0xffffffff : (uint64_t{1} << (4 * sizeof(T))) - 1;
   constexpr uint32_t kStepElements = 64 / sizeof(T);
   uint32_t count = 0;
@@ -47,6 +47,7 @@ uint32_t Diff(const uint8_t* old_bytes, const uint8_t* new_bytes, uint32_t eleme
   for (; element_count - i >= kStepElements; i += kStepElements) {
     const uint8_t* old_step = old_bytes + size_t{i} * sizeof(T);
     const uint8_t* new_step = new_bytes + size_t{i} * sizeof(T);
+    __builtin_prefetch(old_step + old_ahead_bytes);
     const uint8x16x4_t old_vectors = vld1q_u8_x4(old_step);
     const uint8x16x4_t new_vectors = vld1q_u8_x4(new_step);
     if (!Differ(old_vectors, new_vectors)) continue;
@@ -68,7 +69,7 @@ uint32_t Diff(const uint8_t* old_bytes, const uint8_t* new_bytes, uint32_t eleme
                            output.olds + size_t{count} * sizeof(T)};
   constexpr uint32_t kLog2 = sizeof(T) == 1 ? 0 : sizeof(T) == 2 ? 1 : sizeof(T) == 4 ? 2 : 3;
   return count + kPortableKernels.diff[kLog2](old_bytes + size_t{i} * sizeof(T), new_bytes + size_t{i} * sizeof(T),
-                                              element_count - i, first_position + i, rest);
+                                              element_count - i, first_position + i, old_ahead_bytes, rest);
 }
 
 // Sums of one lane over four consecutive words of every block.

@@ -18,11 +18,12 @@ bool Differ(const uint8_t* old_bytes, const uint8_t* new_bytes) {
 
 template <typename T>
 uint32_t Diff(const uint8_t* old_bytes, const uint8_t* new_bytes, uint32_t element_count, uint32_t first_position,
-              const DiffOutput& output) {
+              uint32_t old_ahead_bytes, const DiffOutput& output) {
   constexpr uint32_t kStretchElements = kStretchBytes / sizeof(T);
   uint32_t count = 0;
   for (uint32_t i = 0; i < element_count;) {
     const uint32_t rest = element_count - i;
+    __builtin_prefetch(old_bytes + size_t{i} * sizeof(T) + old_ahead_bytes);
     if (rest >= kStretchElements && !Differ(old_bytes + size_t{i} * sizeof(T), new_bytes + size_t{i} * sizeof(T))) {
       i += kStretchElements;
       continue;

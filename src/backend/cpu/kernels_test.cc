@@ -52,8 +52,9 @@ void CheckDiff(DiffKernel diff, Random& random, uint32_t unit_bytes, uint32_t el
   std::vector<uint16_t> out_positions(element_count + 64);
   Buffer out_xors(byte_count + size_t{64} * unit_bytes);
   Buffer out_olds(out_xors.size());
-  const uint32_t count = diff(old_bytes.data() + old_shift, new_bytes.data() + new_shift, element_count, first_position,
-                              {out_positions.data(), out_xors.data(), out_olds.data()});
+  const uint32_t count =
+      diff(old_bytes.data() + old_shift, new_bytes.data() + new_shift, element_count, first_position,
+           static_cast<uint32_t>(random() % 200'000), {out_positions.data(), out_xors.data(), out_olds.data()});
   ASSERT_EQ(count, positions.size() / 2);
   if (count == 0) return;
   ASSERT_EQ(std::memcmp(out_positions.data(), positions.data(), positions.size()), 0);

@@ -94,18 +94,20 @@ Result<std::optional<int>> DeviceOfStates(std::span<const SegmentMap> maps, std:
   return device;
 }
 
-Result<EncodedOwner> EncodeDiffOnDevice(const Layout& layout, std::span<const SegmentMap> maps,
-                                        std::span<const SegmentBytes> old_bytes, std::span<const SegmentBytes> new_bytes,
-                                        int device) {
+Result<EncodedOwner> EncodeDiffOnDevice(const Layout& layout, std::span<const SegmentMap> maps, const OldState& old_state,
+                                        std::span<const SegmentBytes> new_bytes, int device) {
   XORBIT_ASSIGN_OR_RETURN(const CurrentDevice current, CurrentDevice::Set(device));
   XORBIT_ASSIGN_OR_RETURN(const Stream stream, MakeStream());
   const std::vector<uint64_t> tensor_keys = TensorKeysOf(layout);
   EncodedOwner owner;
+  owner.base = old_state.digest.value_or(StateDigest());
   for (size_t i = 0; i < maps.size(); ++i) {
-    const SendPlan plan = PlanSend(maps[i], tensor_keys, old_bytes[i], new_bytes[i]);
+    const SendPlan plan = PlanSend(maps[i], tensor_keys, old_state.bytes[i], new_bytes[i]);
     XORBIT_ASSIGN_OR_RETURN(EncodedSegment segment, EncodePlan(plan, stream.get()));
-    XORBIT_ASSIGN_OR_RETURN(const StateDigest base, ScanOldBytes(maps[i], tensor_keys, old_bytes[i], stream.get()));
-    owner.base += base;
+    if (!old_state.digest) {
+      XORBIT_ASSIGN_OR_RETURN(const StateDigest base, ScanOldBytes(maps[i], tensor_keys, old_state.bytes[i], stream.get()));
+      owner.base += base;
+    }
     owner.segments.push_back(std::move(segment));
   }
   return owner;

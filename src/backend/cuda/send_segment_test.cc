@@ -155,7 +155,8 @@ void CheckSeed(uint64_t seed) {
   for (const SegmentMap& map : RandomSegments(random, layout)) {
     const SegmentBytes olds = SegmentBytes::InTensors(map, before.bytes());
     const SegmentBytes news = SegmentBytes::InTensors(map, after.bytes());
-    const Result<EncodedOwner> want = backend->EncodeDiff(layout, {&map, 1}, {&olds, 1}, {&news, 1}, CodecId::kSparse, {});
+    const Result<EncodedOwner> want =
+        backend->EncodeDiff(layout, {&map, 1}, {.bytes = {&olds, 1}}, {&news, 1}, CodecId::kSparse, {});
     ASSERT_TRUE(want.ok()) << want.status().message();
     const SendPlan plan = PlanSend(map, keys, olds, news);
     const Result<EncodedSegment> got = EncodeEmulated(plan, map.element_count());

@@ -69,8 +69,8 @@ class LiveStream {
     const std::vector<ConstBytes> before = states_[place.base_version].bytes();
     const std::vector<ConstBytes> after = states_[place.target_version].bytes();
     for (uint32_t i = 0; i < owner_count; ++i) {
-      auto encoded = backend_.EncodeDiff(layout_, owners[i], InTensors(owners[i], before), InTensors(owners[i], after),
-                                         CodecId::kSparse, {});
+      auto encoded = backend_.EncodeDiff(layout_, owners[i], {.bytes = InTensors(owners[i], before)},
+                                         InTensors(owners[i], after), CodecId::kSparse, {});
       ASSERT_TRUE(encoded.ok()) << encoded.status().message();
       const auto payload =
           WritePayload(layout_, {CodecId::kSparse, i, owner_count}, owners[i], std::move(encoded->segments), 1);

@@ -35,9 +35,10 @@ inline Result<RandomUpdate> MakeRandomUpdate(const Backend& backend, uint64_t se
   const Split splits[] = {Split::kWhole, Split::kRange, Split::kColumn};
   XORBIT_ASSIGN_OR_RETURN(const auto owners, PlanOwners(update.layout, owner_count, splits[seed % 3]));
   for (uint32_t i = 0; i < owner_count; ++i) {
-    XORBIT_ASSIGN_OR_RETURN(EncodedOwner encoded,
-                            backend.EncodeDiff(update.layout, owners[i], InTensors(owners[i], update.before->bytes()),
-                                               InTensors(owners[i], update.after->bytes()), CodecId::kSparse, {}));
+    XORBIT_ASSIGN_OR_RETURN(
+        EncodedOwner encoded,
+        backend.EncodeDiff(update.layout, owners[i], {.bytes = InTensors(owners[i], update.before->bytes())},
+                           InTensors(owners[i], update.after->bytes()), CodecId::kSparse, {}));
     XORBIT_ASSIGN_OR_RETURN(Payload payload, WritePayload(update.layout, {CodecId::kSparse, i, owner_count}, owners[i],
                                                           std::move(encoded.segments), 1));
     Buffer bytes = std::move(payload.head);

@@ -90,9 +90,9 @@ TEST_F(FoldChainTest, LeadsThereAndBackOnAnyMemory) {
     RandomCohort cohort(random, chain.layout, 1);
     RandomLiveMemory& live = *cohort.ranks.front();
     live.Fill(chain.states.back().bytes());
-    const std::vector<Buffer> there = live.Snapshot();
+    const Buffer there = live.Snapshot();
     live.Fill(chain.states.front().bytes());
-    const std::vector<Buffer> here = live.Snapshot();
+    const Buffer here = live.Snapshot();
     Follow(chain, live.memory(), {.threads = 2});
     EXPECT_EQ(live.Snapshot(), there);
     Follow(chain, live.memory(), {.threads = 1, .direction = Direction::kInverse});
@@ -130,9 +130,9 @@ TEST_F(FoldChainTest, RefusesLiveMemoryThatTheChainDoesNotStartFrom) {
     RandomCohort cohort(random, chain.layout, 1);
     RandomLiveMemory& live = *cohort.ranks.front();
     live.Fill(chain.states.back().bytes());
-    const std::vector<Buffer> there = live.Snapshot();
+    const Buffer there = live.Snapshot();
     live.Fill(chain.states[1].bytes());
-    const std::vector<Buffer> next = live.Snapshot();
+    const Buffer next = live.Snapshot();
     live.Fill(chain.states.front().bytes());
     const auto [victim, foreign] = ForeignValue(random, &live, live.Snapshot(), next);
     const uint8_t was = std::exchange(*victim, foreign);
@@ -161,7 +161,7 @@ TEST_F(FoldChainTest, NamesTheDeltaThatDoesNotDecode) {
     RandomCohort cohort(random, chain.layout, 1);
     RandomLiveMemory& live = *cohort.ranks.front();
     live.Fill(chain.states.front().bytes());
-    const std::vector<Buffer> here = live.Snapshot();
+    const Buffer here = live.Snapshot();
     const size_t step = Between(random, 0, chain.steps.size() - 1);
     std::vector<PayloadView> payloads(chain.steps[step].payloads.begin(), chain.steps[step].payloads.end());
     PayloadView& payload = payloads[Between(random, 0, payloads.size() - 1)];

@@ -99,28 +99,26 @@ struct RandomCohort {
   void Fill(const RandomTensors& tensors) {
     for (auto& rank : ranks) rank->Fill(tensors.bytes());
   }
-  std::vector<std::vector<Buffer>> Snapshot() const {
-    std::vector<std::vector<Buffer>> all;
+  std::vector<Buffer> Snapshot() const {
+    std::vector<Buffer> all;
     for (const auto& rank : ranks) all.push_back(rank->Snapshot());
     return all;
   }
 };
 
 // A byte that the update changes, and a value for it that leaves its element neither old nor new, even if half a byte is one.
-inline std::pair<uint8_t*, uint8_t> ForeignValue(Random& random, RandomLiveMemory* live, const std::vector<Buffer>& here,
-                                                 const std::vector<Buffer>& there) {
-  std::vector<std::pair<size_t, size_t>> differences;
-  for (size_t block = 0; block < here.size(); ++block) {
-    for (size_t i = 0; i < here[block].size(); ++i) {
-      if (here[block][i] != there[block][i]) differences.emplace_back(block, i);
-    }
+inline std::pair<uint8_t*, uint8_t> ForeignValue(Random& random, RandomLiveMemory* live, const Buffer& here,
+                                                 const Buffer& there) {
+  std::vector<size_t> differences;
+  for (size_t i = 0; i < here.size(); ++i) {
+    if (here[i] != there[i]) differences.push_back(i);
   }
-  const auto [block, i] = differences[Between(random, 0, differences.size() - 1)];
-  const unsigned change = here[block][i] ^ there[block][i];
+  const size_t i = differences[Between(random, 0, differences.size() - 1)];
+  const unsigned change = here[i] ^ there[i];
   const unsigned shift = (change & 15) != 0 ? 0 : 4;
   unsigned other = 1 + static_cast<unsigned>(Between(random, 0, 13));
   if (other >= (change >> shift & 15)) ++other;
-  return {live->ByteOfSnapshot(block, i), static_cast<uint8_t>(here[block][i] ^ other << shift)};
+  return {live->bytes().data() + i, static_cast<uint8_t>(here[i] ^ other << shift)};
 }
 
 }  // namespace xorbit

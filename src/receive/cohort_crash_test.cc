@@ -1,7 +1,7 @@
-// A cohort of processes, one of which is killed at every step in turn and started again with the checkpoint: all arrive at the
-// newest version, no byte that is served is ever wrong, and no two ranks ever serve different versions.
+// A cohort of processes, one of which is killed at every step in turn and started again, with the checkpoint or with the memory
+// that outlived it: all arrive at the newest version, no byte that is served is ever wrong, and no two ranks ever serve
+// different versions.
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,6 +15,7 @@
 #include "receive/receiver.h"
 #include "receive/store_cohort.h"
 #include "receive/testing/live_stream.h"
+#include "receive/testing/shared_bytes.h"
 #include "transport/folder_store.h"
 #include "transport/testing/forwarding_store.h"
 
@@ -44,11 +45,18 @@ class CohortCrashTest : public testing::Test {
         made_(random_, *backend_, *store_, kVersions, 500),
         maps_(RandomRanks(random_, made_.layout(), kRanks)) {
     made_.PublishAll();
-    void* const memory = ::mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    EXPECT_NE(memory, MAP_FAILED);
-    board_ = new (memory) Board();  // tidy-allow: placement into memory that fork shares
+    for (uint32_t rank = 0; rank < kRanks; ++rank) {
+      weights_.push_back(std::make_unique<SharedBytes>(1 << 20));
+      undo_.push_back(std::make_unique<SharedBytes>(1 << 20));
+    }
   }
-  ~CohortCrashTest() override { ::munmap(board_, sizeof(Board)); }
+
+  // In the same places in every life; in shared memory, with what it holds there.
+  std::unique_ptr<WatchingEngine> EngineOf(uint32_t rank) const {
+    Random same = random_;
+    if (is_shared_) return std::make_unique<WatchingEngine>(same, made_, maps_[rank], weights_[rank]->bytes());
+    return std::make_unique<WatchingEngine>(same, made_, maps_[rank], 0);
+  }
 
   // The life of one rank: 0 once it serves the newest version with the right bytes.
   int Live(uint32_t rank, const Death& death) {
@@ -71,7 +79,10 @@ class CohortCrashTest : public testing::Test {
     options.pause_patience = std::chrono::milliseconds(300);
     const auto member = MakeStoreCohort(store, options).value();
 
-    WatchingEngine engine(random_, made_, maps_[rank], 0);
+    const auto engine_of_rank = EngineOf(rank);
+    WatchingEngine& engine = *engine_of_rank;
+    ReceiverOptions receiver_options;
+    if (is_shared_) receiver_options.undo_memory = undo_[rank]->bytes();
     engine.on_call = [&](const std::string& call) {
       if (call == "pause") board_->serves[rank] = 0;
       return die_at(Death::At::kEngineCall)(call);
@@ -85,7 +96,7 @@ class CohortCrashTest : public testing::Test {
     };
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(120);
     while (std::chrono::steady_clock::now() < end) {
-      auto receiver = Receiver::Attach(made_.stream(), *backend_, engine.memory(), engine, *member, {}, 0);
+      auto receiver = Receiver::Attach(made_.stream(), *backend_, engine.memory(), engine, *member, receiver_options, 0);
       if (!receiver.ok()) return 11;
       while ((*receiver)->version() != kVersions && std::chrono::steady_clock::now() < end) {
         // Version by version: the most sessions.
@@ -108,6 +119,10 @@ class CohortCrashTest : public testing::Test {
   bool RunOnce(uint32_t victim, const Death& death) {
     cohort_ = "cohort-" + std::to_string(run_++);
     for (auto& serves : board_->serves) serves = 0;
+    for (uint32_t rank = 0; is_shared_ && rank < kRanks; ++rank) {
+      EngineOf(rank)->Load(0);
+      std::ranges::fill(undo_[rank]->bytes(), 0);
+    }
     std::array<pid_t, kRanks> ranks{};
     for (uint32_t rank = 0; rank < kRanks; ++rank) ranks[rank] = Start(rank, rank == victim ? death : Death());
     int state = 0;
@@ -128,30 +143,43 @@ class CohortCrashTest : public testing::Test {
     return has_died;
   }
 
+  void DieAtAnyStep() {
+    uint64_t deaths = 0;
+    for (const Death::At at : {Death::At::kBeforeChange, Death::At::kAfterChange, Death::At::kEngineCall}) {
+      for (uint64_t count = 0; count < 10; ++count) {
+        const auto victim = static_cast<uint32_t>(count % kRanks);
+        SCOPED_TRACE("rank " + std::to_string(victim) + " dies at step " + std::to_string(count) + " of kind " +
+                     std::to_string(static_cast<int>(at)));
+        deaths += RunOnce(victim, {at, count}) ? 1 : 0;
+        if (HasFailure()) return;
+      }
+    }
+    std::printf("%llu processes were killed\n", static_cast<unsigned long long>(deaths));
+    EXPECT_GT(deaths, 12);
+  }
+
   Random random_;
   TemporaryFolder folder_;
   std::unique_ptr<Backend> backend_ = MakeCpuBackend();
   std::unique_ptr<ObjectStore> store_;
   LiveStream made_;
   std::vector<LiveMap> maps_;
-  Board* board_ = nullptr;
+  SharedBytes board_bytes_{sizeof(Board)};
+  Board* board_ = new (board_bytes_.bytes().data()) Board();  // tidy-allow: placement into memory that fork shares
+  // Of each rank, if weights outlive who applies.
+  bool is_shared_ = false;
+  std::vector<std::unique_ptr<SharedBytes>> weights_;
+  std::vector<std::unique_ptr<SharedBytes>> undo_;
   std::string cohort_;
   uint64_t run_ = 0;
 };
 
-TEST_F(CohortCrashTest, AllArriveWhicheverDiesAtAnyStep) {
-  uint64_t deaths = 0;
-  for (const Death::At at : {Death::At::kBeforeChange, Death::At::kAfterChange, Death::At::kEngineCall}) {
-    for (uint64_t count = 0; count < 10; ++count) {
-      const auto victim = static_cast<uint32_t>(count % kRanks);
-      SCOPED_TRACE("rank " + std::to_string(victim) + " dies at step " + std::to_string(count) + " of kind " +
-                   std::to_string(static_cast<int>(at)));
-      deaths += RunOnce(victim, {at, count}) ? 1 : 0;
-      if (HasFailure()) return;
-    }
-  }
-  std::printf("%llu processes were killed\n", static_cast<unsigned long long>(deaths));
-  EXPECT_GT(deaths, 12);
+TEST_F(CohortCrashTest, AllArriveWhicheverDiesAtAnyStep) { DieAtAnyStep(); }
+
+// They come back without loading a checkpoint.
+TEST_F(CohortCrashTest, AllArriveInMemoryThatOutlivesThem) {
+  is_shared_ = true;
+  DieAtAnyStep();
 }
 
 }  // namespace

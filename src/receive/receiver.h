@@ -26,7 +26,11 @@ struct ReceiverOptions {
   int threads = 1;
   uint64_t staging_limit_bytes = UINT64_MAX;               // of payloads
   uint64_t localise_budget_bytes = kDefaultLocaliseBytes;  // PrepareOptions
-  bool keep_undo_log = false;                              // PrepareOptions: live memory outlives this process
+  bool keep_undo_log = false;                              // PrepareOptions
+  // For live memory that outlives this process, as in a segment shared with the engine: memory that lasts as long (UndoMemory),
+  // for this receiver alone. Large enough for the old and new values of an update. A receiver of the next process is given the
+  // same. Empty: none.
+  MutableBytes undo_memory{};
   std::chrono::milliseconds pause_deadline{1'000};
   std::chrono::milliseconds refresh_deadline{1'000};
   std::chrono::milliseconds resume_deadline{1'000};
@@ -51,6 +55,8 @@ class Receiver {
   // first catches up with what its cohort has committed meanwhile. `live` is looked at anew in every call: the engine may
   // assign it another map and other regions between calls. kRefused: the weights are not that version, or the map's places
   // overlap or do not cover the layout; the engine has not been resumed.
+  // Where a former process has left a record in undo memory, an update that was cut off is taken back, and the record says
+  // which version it is, not `version`. kRefused and kCorrupt then mean that nobody can know: load a checkpoint.
   static Result<std::unique_ptr<Receiver>> Attach(Stream& stream, const Backend& backend, const LiveMemory& live,
                                                   Engine& engine, CohortMember& cohort, const ReceiverOptions& options,
                                                   uint64_t version);
@@ -89,6 +95,8 @@ class Receiver {
 
   Status CheckMap() const;
   Status Identify(uint64_t version);
+  Status Recover(uint64_t version);
+  void NoteHolding();
   Status CatchUp(const CohortStanding& standing);
   Status FollowEpoch();
   Result<Holding> Scan() const;
@@ -100,6 +108,7 @@ class Receiver {
   Status FetchRoute(std::span<const Hop> route);
   Status PreparePayloads();
   Result<PreparedReceipt> MakeReceipt();
+  void AddCallback(const std::string& callback);
   void Release();
 
   Status RunPause();
@@ -122,6 +131,7 @@ class Receiver {
   uint64_t version_ = 0;
   Holding holding_;             // of version_,
   uint64_t holding_epoch_ = 0;  // as this epoch's map counts
+  std::optional<UndoMemory> undo_;
 
   // Of the update under way; `prepared_` refers to `staged_`.
   SessionTarget session_;

@@ -135,6 +135,7 @@ Status Receiver::ResumeOld(const Status& why) {
 }
 
 Status Receiver::ResumeNew() {
+  prepared_->Settle();
   version_ = session_.to;
   holding_.updated += prepared_->report().change;
   Status resumed;

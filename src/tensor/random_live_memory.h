@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
 #include <vector>
 
@@ -60,28 +61,36 @@ inline std::vector<LiveMapSpec> DealOut(Random& random, const LiveMapSpec& whole
   return ranks;
 }
 
-// One rank's memory: regions at any alignment, and kept copies.
+// One rank's memory: regions and kept copies at any alignment.
 class RandomLiveMemory {
  public:
-  RandomLiveMemory(Random& random, const Layout& layout, LiveMap map) : map_(std::move(map)) {
+  // Memory of its own, or the first of `storage`, which is left as it is; one Random makes the same places in both.
+  RandomLiveMemory(Random& random, const Layout& layout, LiveMap map, MutableBytes storage = {}) : map_(std::move(map)) {
+    std::vector<uint64_t> sizes;
+    for (const LiveRegion& region : map_.regions()) sizes.push_back(region.byte_count);
+    for (const uint32_t tensor_index : map_.kept_tensors()) sizes.push_back(layout.tensors()[tensor_index].byte_count);
     uint64_t at = 0;
     std::vector<uint64_t> starts;
-    for (const LiveRegion& region : map_.regions()) {
+    for (const uint64_t size : sizes) {
       at += Between(random, 0, 70);
       starts.push_back(at);
-      at += region.byte_count;
+      at += size;
     }
-    arena_.resize(at);
-    for (uint8_t& byte : arena_) byte = static_cast<uint8_t>(random());
-    for (size_t i = 0; i < starts.size(); ++i) regions_.emplace_back(arena_.data() + starts[i], map_.regions()[i].byte_count);
-    for (const uint32_t tensor_index : map_.kept_tensors()) kept_.emplace_back(layout.tensors()[tensor_index].byte_count);
-    for (Buffer& copy : kept_) kept_bytes_.emplace_back(copy);
+    assert(storage.empty() || storage.size() >= at);
+    if (storage.empty()) {
+      own_.resize(at);
+      for (uint8_t& byte : own_) byte = static_cast<uint8_t>(random());
+    }
+    all_ = storage.empty() ? MutableBytes(own_) : storage.first(at);
+    for (size_t i = 0; i < starts.size(); ++i) {
+      (i < map_.regions().size() ? regions_ : kept_).push_back(all_.subspan(starts[i], sizes[i]));
+    }
   }
   RandomLiveMemory(const RandomLiveMemory&) = delete;
   RandomLiveMemory& operator=(const RandomLiveMemory&) = delete;
 
   LiveMap& map() { return map_; }
-  LiveMemory memory() const { return {&map_, regions_, kept_bytes_}; }
+  LiveMemory memory() const { return {&map_, regions_, kept_}; }
 
   // Puts canonical bytes wherever they belong.
   void Fill(std::span<const ConstBytes> tensors) {
@@ -102,20 +111,15 @@ class RandomLiveMemory {
   }
 
   // All bytes, also those between regions, which nobody may touch.
-  std::vector<Buffer> Snapshot() const {
-    std::vector<Buffer> all = kept_;
-    all.push_back(arena_);
-    return all;
-  }
-  // Byte i of Snapshot()[block], here.
-  uint8_t* ByteOfSnapshot(size_t block, size_t i) { return (block < kept_.size() ? kept_[block] : arena_).data() + i; }
+  Buffer Snapshot() const { return {all_.begin(), all_.end()}; }
+  MutableBytes bytes() const { return all_; }
 
  private:
   LiveMap map_;
-  Buffer arena_;
+  Buffer own_;
+  MutableBytes all_;
   std::vector<MutableBytes> regions_;
-  std::vector<Buffer> kept_;
-  std::vector<MutableBytes> kept_bytes_;
+  std::vector<MutableBytes> kept_;
 };
 
 }  // namespace xorbit

@@ -57,7 +57,7 @@ class PrepareBindingsTest : public testing::Test {
 TEST_F(PrepareBindingsTest, WritesTiedWeightsOnceAndLeavesAbsentGroupsOut) {
   RandomLiveMemory live(random_, layout_, LiveMap::Make(layout_, spec_).value());
   live.Fill(after_.bytes());
-  const std::vector<Buffer> there = live.Snapshot();
+  const Buffer there = live.Snapshot();
   live.Fill(before_.bytes());
   const EncodedUpdate update = Encode();
   const auto prepared = backend_->Prepare(layout_, update.payloads(), live.memory(), {});
@@ -71,7 +71,7 @@ TEST_F(PrepareBindingsTest, WritesTiedWeightsOnceAndLeavesAbsentGroupsOut) {
 TEST_F(PrepareBindingsTest, RefusesToTearTiedWeightsApart) {
   RandomLiveMemory live(random_, layout_, LiveMap::Make(layout_, spec_).value());
   live.Fill(before_.bytes());
-  const std::vector<Buffer> here = live.Snapshot();
+  const Buffer here = live.Snapshot();
   after_.mutable_bytes()[kHead][77] ^= 1;
   const EncodedUpdate update = Encode();
   const auto prepared = backend_->Prepare(layout_, update.payloads(), live.memory(), {});
@@ -130,7 +130,7 @@ TEST_F(PrepareBindingsTest, LeavesACastAloneThatSomebodyChanged) {
   spec_.shadows = {{.cast = Cast::kBf16ToF32, .piece = {.tensor_index = kEmbed, .region_index = 1}}};
   RandomLiveMemory live(random_, layout_, LiveMap::Make(layout_, spec_).value());
   live.Fill(after_.bytes());
-  const std::vector<Buffer> there = live.Snapshot();
+  const Buffer there = live.Snapshot();
   live.Fill(before_.bytes());
   const EncodedUpdate update = Encode();
   const auto [from, to] = std::ranges::mismatch(before_.bytes()[kEmbed], after_.bytes()[kEmbed]);
@@ -140,7 +140,7 @@ TEST_F(PrepareBindingsTest, LeavesACastAloneThatSomebodyChanged) {
     const auto prepared = backend_->Prepare(layout_, update.payloads(), live.memory(), options);
     ASSERT_TRUE(prepared.ok()) << prepared.status().message();
     victim ^= 1;  // the low half of a cast is zero, whatever the element
-    const std::vector<Buffer> foreign = live.Snapshot();
+    const Buffer foreign = live.Snapshot();
     EXPECT_EQ(prepared.value()->Apply().code(), Code::kRefused);
     EXPECT_EQ(live.Snapshot(), foreign);
     victim ^= 1;

@@ -47,9 +47,9 @@ TEST_P(PrepareTest, GoesThereAndBackOnAnyMemory) {
     RandomCohort cohort(random, update.layout, 1);
     RandomLiveMemory& live = *cohort.ranks.front();
     live.Fill(update.after.bytes());
-    const std::vector<Buffer> there = live.Snapshot();
+    const Buffer there = live.Snapshot();
     live.Fill(update.before.bytes());
-    const std::vector<Buffer> here = live.Snapshot();
+    const Buffer here = live.Snapshot();
     for (const PrepareOptions& form : kForms) {
       PrepareOptions options = form;
       const auto forward = Prepare(update, live.memory(), options);
@@ -79,7 +79,7 @@ TEST_P(PrepareTest, SumsOfPartialRanksAddUpToTheRecords) {
   ForUpdates(16, [&](Random& random, const RandomUpdate& update) {
     RandomCohort cohort(random, update.layout, Between(random, 2, 4));
     cohort.Fill(update.after);
-    std::vector<std::vector<Buffer>> there;
+    std::vector<Buffer> there;
     for (const auto& rank : cohort.ranks) there.push_back(rank->Snapshot());
     cohort.Fill(update.before);
     PrepareOptions options = kForms[random() % std::size(kForms)];
@@ -110,14 +110,14 @@ TEST_P(PrepareTest, RefusesAnotherBaseAndOtherEpochs) {
     RandomCohort cohort(random, update.layout, 1);
     RandomLiveMemory& live = *cohort.ranks.front();
     live.Fill(update.after.bytes());  // as if the delta had been applied already: the second time must not pass
-    const std::vector<Buffer> untouched = live.Snapshot();
+    const Buffer untouched = live.Snapshot();
     for (const PrepareOptions& options : kForms) {
       EXPECT_EQ(backend_->Prepare(update.layout, update.encoded->payloads(), live.memory(), options).status().code(),
                 Code::kRefused);
     }
     EXPECT_EQ(live.Snapshot(), untouched);
     live.Fill(update.before.bytes());
-    const std::vector<Buffer> before = live.Snapshot();
+    const Buffer before = live.Snapshot();
     for (const PrepareOptions& options : kForms) {
       const auto prepared = Prepare(update, live.memory(), options);
       ASSERT_NE(prepared, nullptr);
@@ -140,15 +140,15 @@ TEST_P(PrepareTest, LeavesLiveAloneWhenItFindsAnotherValue) {
     RandomCohort cohort(random, update.layout, 1);
     RandomLiveMemory& live = *cohort.ranks.front();
     live.Fill(update.after.bytes());
-    const std::vector<Buffer> there = live.Snapshot();
+    const Buffer there = live.Snapshot();
     live.Fill(update.before.bytes());
-    const std::vector<Buffer> here = live.Snapshot();
+    const Buffer here = live.Snapshot();
     for (const PrepareOptions& options : kForms) {
       const auto prepared = Prepare(update, live.memory(), options);
       ASSERT_NE(prepared, nullptr);
       const auto [victim, foreign] = ForeignValue(random, &live, here, there);
       const uint8_t was = std::exchange(*victim, foreign);
-      const std::vector<Buffer> flipped = live.Snapshot();
+      const Buffer flipped = live.Snapshot();
       EXPECT_EQ(prepared->Apply().code(), Code::kRefused);
       EXPECT_EQ(live.Snapshot(), flipped);
       *victim = was;
@@ -165,9 +165,9 @@ TEST_P(PrepareTest, MendsAnyInterruptionFromTheUndoLog) {
     RandomCohort cohort(random, update.layout, 1);
     RandomLiveMemory& live = *cohort.ranks.front();
     live.Fill(update.after.bytes());
-    const std::vector<Buffer> there = live.Snapshot();
+    const Buffer there = live.Snapshot();
     live.Fill(update.before.bytes());
-    const std::vector<Buffer> here = live.Snapshot();
+    const Buffer here = live.Snapshot();
     const auto prepared = Prepare(update, live.memory(), {.threads = 2, .keep_undo_log = true});
     ASSERT_NE(prepared, nullptr);
     for (int round = 0; round < 4; ++round) {

@@ -37,8 +37,8 @@ class RollBackTest : public testing::Test {
     RandomUpdate update;
     RandomCohort cohort;
     RandomLiveMemory& live;
-    std::vector<Buffer> here;
-    std::vector<Buffer> there;
+    Buffer here;
+    Buffer there;
     UndoMemory memory;
     std::unique_ptr<PreparedUpdate> prepared;
   };
@@ -137,7 +137,7 @@ TEST_F(RollBackTest, LeavesAloneWhatItCannotProve) {
     const auto [victim, foreign] = ForeignValue(world.random, &world.live, world.here, world.there);
     const uint8_t kept = *victim;
     *victim = foreign;
-    const std::vector<Buffer> spoilt = world.live.Snapshot();
+    const Buffer spoilt = world.live.Snapshot();
     EXPECT_EQ(RollBack(world).code(), Code::kRefused);
     EXPECT_EQ(world.live.Snapshot(), spoilt);
     *victim = kept;

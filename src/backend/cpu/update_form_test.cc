@@ -71,7 +71,7 @@ TEST_F(HeldShareTest, TheBudgetHoldsWhereAllChangesAreHere) {
 
   RandomLiveMemory live(random_, layout_, Map());
   live.Fill(after.bytes());
-  const std::vector<Buffer> there = live.Snapshot();
+  const Buffer there = live.Snapshot();
   for (const uint64_t budget_bytes : {expected + 100, 6 * update.change_count() + 10'000}) {
     live.Fill(before.bytes());
     const auto prepared = backend->Prepare(layout_, update.payloads(), live.memory(), {.localise_budget_bytes = budget_bytes});

@@ -130,24 +130,30 @@ class WatchingEngine final : public Engine {
   }
   WatchingEngine(Random& random, const LiveStream& stream, LiveMap map, uint64_t version)
       : WatchingEngine(random, stream.layout(), stream.states(), std::move(map), version) {}
+  // Its weights lie in memory that outlives it, and are what they are there.
+  WatchingEngine(Random& random, const LiveStream& stream, const LiveMap& map, MutableBytes storage)
+      : WatchingEngine(random, stream, map, storage, Random(random)) {}
 
   // A new life: the engine has loaded the checkpoint again, and does not serve yet.
   void Reload(const RandomTensors& checkpoint) {
     serves_ = false;
     live_.Fill(checkpoint.bytes());
   }
+  // The same where its weights outlive it, with the gaps between them.
+  void Load(uint64_t version) { std::ranges::copy(expected_[version], live_.bytes().begin()); }
+  // A new life of whoever applies: the engine stands still.
+  void Stop() { serves_ = false; }
   LiveMap& map() { return live_.map(); }
+  MutableBytes bytes() const { return live_.bytes(); }
   const LiveMemory& memory() const { return memory_; }
-  bool Holds(uint64_t version) const { return live_.Snapshot() == expected_[version]; }
+  bool Holds(uint64_t version) const { return std::ranges::equal(live_.bytes(), expected_[version]); }
   bool serves() const { return serves_; }
   uint64_t served_version() const { return served_version_; }
   uint64_t wrong_count() const { return wrong_count_; }
-  // A byte that differs between two versions.
+  // A byte that differs between two versions; of a kept copy, which counts, if there is one.
   uint8_t* ChangingByte(uint64_t from, uint64_t to) {
-    for (size_t block = 0; block < expected_[from].size(); ++block) {
-      for (size_t i = 0; i < expected_[from][block].size(); ++i) {
-        if (expected_[from][block][i] != expected_[to][block][i]) return live_.ByteOfSnapshot(block, i);
-      }
+    for (size_t i = expected_[from].size(); i-- > 0;) {
+      if (expected_[from][i] != expected_[to][i]) return live_.bytes().data() + i;
     }
     return nullptr;
   }
@@ -176,9 +182,19 @@ class WatchingEngine final : public Engine {
   }
 
  private:
+  // `same` makes a twin whose bytes are at the same places.
+  WatchingEngine(Random& random, const LiveStream& stream, const LiveMap& map, MutableBytes storage, Random same)
+      : live_(random, stream.layout(), map, storage), memory_(live_.memory()) {
+    RandomLiveMemory twin(same, stream.layout(), map);
+    for (const RandomTensors& state : stream.states()) {
+      twin.Fill(state.bytes());
+      expected_.push_back(twin.Snapshot());
+    }
+  }
+
   RandomLiveMemory live_;
   LiveMemory memory_;
-  std::vector<std::vector<Buffer>> expected_;  // by version
+  std::vector<Buffer> expected_;  // by version
   bool serves_ = false;
   uint64_t served_version_ = 0;
   uint64_t wrong_count_ = 0;

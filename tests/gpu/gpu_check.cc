@@ -15,6 +15,7 @@ namespace xorbit::gpu_check {
 namespace {
 
 using cuda::testing::BenchOptions;
+using cuda::testing::BenchPinnedSend;
 using cuda::testing::BenchReceive;
 using cuda::testing::BenchSend;
 using cuda::testing::BenchYardsticks;
@@ -37,6 +38,7 @@ struct Options {
   BenchOptions bench;
   double send_parity_seconds = 0;
   double send_gigabytes = 0;
+  double send_pinned_gigabytes = 0;
   SendBenchOptions send;
 };
 
@@ -74,6 +76,7 @@ int Run(const Options& options) {
     send.repeats = options.repeats;
     BenchSend(send, &report);
   }
+  if (options.send_pinned_gigabytes > 0) BenchPinnedSend(options.send_pinned_gigabytes, &report);
   if (options.yardstick_gigabytes > 0) BenchYardsticks(Bytes(options.yardstick_gigabytes), &report);
   if (options.share_gigabytes > 0) Bench(MakeShare(Bytes(options.share_gigabytes), false), options, &report);
   if (options.share_random_gigabytes > 0) Bench(MakeShare(Bytes(options.share_random_gigabytes), true), options, &report);
@@ -109,8 +112,8 @@ int main(int argc, char** argv) {
   app.add_flag("!--no-undo-log", options.bench.with_undo_log, "leave out the variants that need an undo log");
   app.add_option("--sender-parity", options.send_parity_seconds, "seconds of comparing the sender's payloads with the CPU's");
   app.add_option("--sender-bench", options.send_gigabytes, "gigabytes of each of two states to encode the difference of (40)");
-  app.add_option("--sender-stages", options.send.diff_stages,
-                 "lines that the diff copies ahead: 0, 2, 3; several may be tried");
+  app.add_option("--sender-pinned", options.send_pinned_gigabytes,
+                 "gigabytes of old bytes in page-locked host memory to encode the difference of (10)");
   app.add_flag("!--no-verify", options.send.verify, "do not compare the sender benchmark's bytes with the CPU's");
   CLI11_PARSE(app, argc, argv);
   return xorbit::gpu_check::Run(options);

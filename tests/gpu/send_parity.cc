@@ -40,18 +40,44 @@ struct DeviceModel {
   }
 };
 
+// Tensors one after the other in page-locked host memory.
+struct PinnedModel {
+  cuda::PinnedBuffer memory;
+  std::vector<ConstBytes> tensors;
+
+  static Result<PinnedModel> Make(const std::vector<ConstBytes>& bytes, uint64_t gap_bytes) {
+    PinnedModel model;
+    uint64_t total = 0;
+    for (const ConstBytes tensor : bytes) total += tensor.size() + gap_bytes;
+    XORBIT_ASSIGN_OR_RETURN(model.memory, cuda::PinnedBuffer::Make(total));
+    uint64_t at = 0;
+    for (const ConstBytes tensor : bytes) {
+      std::copy(tensor.begin(), tensor.end(), model.memory.bytes().begin() + static_cast<ptrdiff_t>(at));
+      model.tensors.push_back(model.memory.bytes().subspan(at, tensor.size()));
+      at += tensor.size() + gap_bytes;
+    }
+    return model;
+  }
+};
+
 struct SendCase {
+  uint64_t seed = 0;
   std::string where;
   Layout layout;
   std::unique_ptr<RandomTensors> before;
   std::unique_ptr<RandomTensors> after;
   DeviceModel old_model;
   DeviceModel new_model;
+  PinnedModel old_pinned;
+  // Now and then old bytes come through a small window.
+  bool through_window() const { return seed % 4 == 1; }
+  const std::vector<ConstBytes>& olds() const { return through_window() ? old_pinned.tensors : old_model.tensors; }
 };
 
 Result<SendCase> MakeCase(uint64_t seed) {
   Random random(seed);
   SendCase c;
+  c.seed = seed;
   const uint64_t sizes[] = {500, 20'000, 300'000};
   c.layout = RandomLayout(random, 6, sizes[seed % 3]);
   c.before = std::make_unique<RandomTensors>(random, c.layout);
@@ -64,19 +90,22 @@ Result<SendCase> MakeCase(uint64_t seed) {
   std::vector<uint64_t> old_shifts;
   std::vector<uint64_t> new_shifts;
   for (size_t i = 0; i < c.layout.tensors().size(); ++i) {
-    old_shifts.push_back(random() % 2 == 0 ? 0 : Between(random, 0, 200));
+    // Where blocks of the state digest are aligned, the diff sums it.
+    old_shifts.push_back(seed % 2 == 0 ? 64 * Between(random, 0, 3) : Between(random, 0, 200));
     new_shifts.push_back(random() % 4 != 0 ? old_shifts.back() : Between(random, 0, 200));
   }
   XORBIT_ASSIGN_OR_RETURN(c.old_model, DeviceModel::Make(c.before->bytes(), old_shifts));
+  XORBIT_ASSIGN_OR_RETURN(c.old_pinned, PinnedModel::Make(c.before->bytes(), seed % 3));
   XORBIT_ASSIGN_OR_RETURN(c.new_model, DeviceModel::Make(c.after->bytes(), new_shifts));
   return c;
 }
 
 Result<EncodedSegment> EncodeOnDevice(const SendCase& c, const SegmentMap& map, cudaStream_t stream) {
-  const cuda::SendPlan plan = cuda::PlanSend(map, TensorKeysOf(c.layout), SegmentBytes::InTensors(map, c.old_model.tensors),
+  const cuda::SendPlan plan = cuda::PlanSend(map, TensorKeysOf(c.layout), SegmentBytes::InTensors(map, c.olds()),
                                              SegmentBytes::InTensors(map, c.new_model.tensors));
   cuda::SenderOptions options;
-  options.change_count = map.element_count();
+  options.sizes.change_count = map.element_count();
+  if (c.through_window()) options.sizes.slot_bytes = 2 * cuda::kMinSlotBytes;
   XORBIT_ASSIGN_OR_RETURN(const cuda::DeviceBuffer memory,
                           cuda::DeviceBuffer::Make(cuda::CudaSender::DeviceBytesFor(plan, options)));
   XORBIT_ASSIGN_OR_RETURN(const cuda::PinnedBuffer pinned, cuda::PinnedBuffer::Make(cuda::CudaSender::kPinnedBytes));
@@ -163,24 +192,9 @@ void CheckBackend(const SendCase& c, const Backend& backend, const std::vector<S
                   Report* report) {
   if (maps.empty()) return;
   const std::string where = c.where + (old_on_host ? ", old bytes pinned" : "") + ", through the backend";
-  std::vector<ConstBytes> olds = c.old_model.tensors;
-  uint64_t total = 0;
-  for (const ConstBytes bytes : olds) total += bytes.size() + 3;
-  const Result<cuda::PinnedBuffer> pinned = cuda::PinnedBuffer::Make(total);
-  report->Check(pinned.status(), where);
-  if (!pinned.ok()) return;
-  if (old_on_host) {
-    const std::vector<ConstBytes> from = c.before->bytes();
-    uint64_t at = 0;
-    for (size_t i = 0; i < from.size(); ++i) {
-      std::copy(from[i].begin(), from[i].end(), pinned->bytes().begin() + static_cast<ptrdiff_t>(at));
-      olds[i] = pinned->bytes().subspan(at, from[i].size());
-      at += from[i].size() + 3;
-    }
-  }
   const std::vector<SegmentBytes> host_olds = InTensors(maps, c.before->bytes());
   const std::vector<SegmentBytes> host_news = InTensors(maps, c.after->bytes());
-  const std::vector<SegmentBytes> device_olds = InTensors(maps, olds);
+  const std::vector<SegmentBytes> device_olds = InTensors(maps, old_on_host ? c.old_pinned.tensors : c.old_model.tensors);
   const std::vector<SegmentBytes> device_news = InTensors(maps, c.new_model.tensors);
   const Result<EncodedOwner> want = backend.EncodeDiff(c.layout, maps, {.bytes = host_olds}, host_news, CodecId::kSparse, {});
   const Result<std::optional<int>> device = cuda::DeviceOfStates(maps, device_olds, device_news);
@@ -205,7 +219,7 @@ void CheckBaseline(const SendCase& c, Report* report) {
   for (size_t i = 0; i < want.size(); ++i) {
     if (want[i].empty() || c.layout.tensors()[i].frozen) continue;
     Buffer got(want[i].size());
-    report->Check(Download(got, c.old_model.tensors[i].data()), c.where + ": download");
+    report->Check(Download(got, c.olds()[i].data()), c.where + ": download");
     report->Check(std::equal(got.begin(), got.end(), want[i].begin()),
                   c.where + ": the baseline was not brought forward in tensor " + std::to_string(i));
   }

@@ -31,16 +31,17 @@ class CudaSender::Stages final : public SendStages {
     XORBIT_RETURN_IF_ERROR(
         CudaStatus(cudaMemsetAsync(memory().cleared, 0, memory().cleared_bytes, stream()), "cudaMemsetAsync"));
     XORBIT_RETURN_IF_ERROR(Mark("clear", {}));
-    XORBIT_RETURN_IF_ERROR(Mark("diff", LaunchDiff(device(), sender_->options_.diff_kind, stream())));
+    XORBIT_RETURN_IF_ERROR(Mark("diff", Diff()));
     XORBIT_RETURN_IF_ERROR(Mark("scan groups", LaunchGroupScan(device(), stream())));
     XORBIT_RETURN_IF_ERROR(LaunchWindowCheck(device(), stream()));
     XORBIT_RETURN_IF_ERROR(Mark("gather", LaunchGather(device(), stream())));
-    return Mark("count", LaunchCount(device(), stream()));
+    return Mark("survey", LaunchSurvey(device(), stream()));
   }
-  Status CountAgain() override {
+  Status SurveyAgain() override {
     XORBIT_RETURN_IF_ERROR(
         CudaStatus(cudaMemsetAsync(device().histograms, 0, sizeof(SendHistograms), stream()), "cudaMemsetAsync"));
-    return Mark("count again", LaunchCount(device(), stream()));
+    XORBIT_RETURN_IF_ERROR(ClearCountersFrom(offsetof(SendCounters, has_long_tile)));
+    return Mark("survey again", LaunchSurvey(device(), stream()));
   }
   Status ReadCounts(SendCounters* counters, SendHistograms* histograms) override {
     auto* const pinned_counters = reinterpret_cast<SendCounters*>(sender_->pinned_.data());
@@ -50,6 +51,8 @@ class CudaSender::Stages final : public SendStages {
     XORBIT_RETURN_IF_ERROR(Wait(stream()));
     *counters = *pinned_counters;
     *histograms = *pinned_histograms;
+    tile_count_ =
+        device().tiles != nullptr ? device().tile_count : DivideRoundUp(counters->change_count, uint64_t{kMaxTileChanges});
     return {};
   }
   Status ReadWindowCounts(std::vector<uint32_t>* window_counts) override {
@@ -68,11 +71,8 @@ class CudaSender::Stages final : public SendStages {
     memory().device.tables = tables.set;
     memory().device.tables.tables = memory().tables;
     XORBIT_RETURN_IF_ERROR(
-        CopyIn(memory().tables, tables.tables.data(), tables.tables.size() * sizeof(EncodeTable), "tables", stream()));
-    constexpr uint64_t kTotalsAt = offsetof(SendCounters, body_bytes);
-    XORBIT_RETURN_IF_ERROR(CudaStatus(cudaMemsetAsync(reinterpret_cast<uint8_t*>(device().counters) + kTotalsAt, 0,
-                                                      sizeof(SendCounters) - kTotalsAt, stream()),
-                                      "cudaMemsetAsync"));
+        CopyIn(memory().tables, tables.tables.data(), tables.tables.size() * sizeof(SendTable), "tables", stream()));
+    XORBIT_RETURN_IF_ERROR(ClearCountersFrom(offsetof(SendCounters, body_bytes)));
     XORBIT_RETURN_IF_ERROR(Mark("make tables", {}));
     XORBIT_RETURN_IF_ERROR(Mark("encode", LaunchEncode(device(), stream())));
     XORBIT_RETURN_IF_ERROR(Mark("scan tiles", LaunchTileScan(device(), stream())));
@@ -82,14 +82,12 @@ class CudaSender::Stages final : public SendStages {
     XORBIT_RETURN_IF_ERROR(CopyBack(sender_->pinned_.data(), device().counters, sizeof(SendCounters), "totals", stream()));
     XORBIT_RETURN_IF_ERROR(Wait(stream()));
     *counters = *reinterpret_cast<const SendCounters*>(sender_->pinned_.data());
-    tile_count_ =
-        device().tiles != nullptr ? device().tile_count : DivideRoundUp(counters->change_count, uint64_t{kMaxTileChanges});
     return {};
   }
-  Status ReadRecords(std::vector<TileRecord>* records) override {
-    records->resize(tile_count_);
+  Status ReadSurveys(std::vector<TileSurvey>* surveys) override {
+    surveys->resize(tile_count_);
     XORBIT_RETURN_IF_ERROR(
-        CopyBack(records->data(), device().records, tile_count_ * sizeof(TileRecord), "tile records", stream()));
+        CopyBack(surveys->data(), device().surveys, tile_count_ * sizeof(TileSurvey), "surveys of tiles", stream()));
     return Wait(stream());
   }
 
@@ -97,6 +95,26 @@ class CudaSender::Stages final : public SendStages {
   SendMemory& memory() { return sender_->memory_; }
   const SendOnDevice& device() const { return sender_->memory_.device; }
   cudaStream_t stream() const { return sender_->stream_; }
+  Status Diff() {
+    const SenderOptions& options = sender_->options_;
+    if (!sender_->feed_) {
+      return LaunchDiff(device(), {0, device().strip_count}, options.with_base, stream());
+    }
+    WindowFeed& feed = *sender_->feed_;
+    for (uint64_t i = 0; i < feed.plan().steps.size(); ++i) {
+      const WindowStep& step = feed.plan().steps[i];
+      XORBIT_RETURN_IF_ERROR(feed.Begin(i, stream()));
+      XORBIT_RETURN_IF_ERROR(LaunchDiff(device(), {step.first_strip, step.end_strip}, options.with_base, stream()));
+      XORBIT_RETURN_IF_ERROR(feed.End(i, stream()));
+    }
+    return {};
+  }
+  // Of SendCounters, this byte and what follows.
+  Status ClearCountersFrom(uint64_t at) const {
+    return CudaStatus(
+        cudaMemsetAsync(reinterpret_cast<uint8_t*>(device().counters) + at, 0, sizeof(SendCounters) - at, stream()),
+        "cudaMemsetAsync");
+  }
   Status Mark(std::string_view stage, Status launched) const {
     if (launched.ok() && sender_->mark_) sender_->mark_(stage);
     return launched;
@@ -107,7 +125,7 @@ class CudaSender::Stages final : public SendStages {
 };
 
 uint64_t CudaSender::DeviceBytesFor(const SendPlan& plan, const SenderOptions& options) {
-  return PlaceSend(plan, options.change_count, nullptr).used_bytes;
+  return PlaceSend(plan, options.sizes, nullptr).used_bytes;
 }
 
 Result<CudaSender> CudaSender::Make(const SendPlan& plan, const SenderOptions& options, uint8_t* memory_dev,
@@ -116,11 +134,22 @@ Result<CudaSender> CudaSender::Make(const SendPlan& plan, const SenderOptions& o
   CudaSender sender;
   sender.plan_ = &plan;
   sender.options_ = options;
-  sender.memory_ = PlaceSend(plan, options.change_count, memory_dev);
+  sender.memory_ = PlaceSend(plan, options.sizes, memory_dev);
   sender.pinned_ = pinned;
   sender.stream_ = stream;
   const SendMemory& memory = sender.memory_;
-  XORBIT_RETURN_IF_ERROR(CopyIn(memory.strips, plan.strips.data(), plan.strips.size() * sizeof(Strip), "strips", stream));
+  const uint64_t strip_bytes = plan.strips.size() * sizeof(Strip);
+  if (options.sizes.slot_bytes == 0) {
+    XORBIT_RETURN_IF_ERROR(CopyIn(memory.strips, plan.strips.data(), strip_bytes, "strips", stream));
+  } else {
+    WindowPlan window = PlanWindow(plan, options.sizes.slot_bytes);
+    const std::vector<Strip> strips = StripsInWindow(plan, window, reinterpret_cast<uint64_t>(memory.slots));
+    XORBIT_RETURN_IF_ERROR(CopyIn(memory.strips, strips.data(), strip_bytes, "strips", stream));
+    XORBIT_RETURN_IF_ERROR(CopyIn(memory.home_strips, plan.strips.data(), strip_bytes, "strips", stream));
+    XORBIT_ASSIGN_OR_RETURN(WindowFeed feed, WindowFeed::Make(std::move(window), memory.slots));
+    sender.feed_.emplace(std::move(feed));
+    XORBIT_RETURN_IF_ERROR(Wait(stream));  // until `strips` is copied
+  }
   XORBIT_RETURN_IF_ERROR(CopyIn(memory.spans, plan.spans.data(), plan.spans.size() * sizeof(TensorSpan), "spans", stream));
   return sender;
 }
@@ -136,6 +165,10 @@ Status CudaSender::CopyOut(const SentSegment& sent, uint8_t* records_host, uint8
   return CopyBack(body_host, memory_.device.body, sent.body_bytes, "the body", stream_);
 }
 
-Status CudaSender::BringForward() const { return LaunchBringForward(memory_.device, stream_); }
+Status CudaSender::BringForward() const {
+  SendOnDevice device = memory_.device;
+  if (memory_.home_strips != nullptr) device.strips = memory_.home_strips;
+  return LaunchBringForward(device, stream_);
+}
 
 }  // namespace xorbit::cuda

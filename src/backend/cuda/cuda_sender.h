@@ -4,6 +4,7 @@
 #include <cuda_runtime_api.h>
 
 #include <functional>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -11,12 +12,13 @@
 #include "backend/cuda/send_kernels.h"
 #include "backend/cuda/send_memory.h"
 #include "backend/cuda/send_segment.h"
+#include "backend/cuda/window_feed.h"
 
 namespace xorbit::cuda {
 
 struct SenderOptions {
-  uint64_t change_count = 0;  // how many there is room for
-  DiffKind diff_kind = DiffKind::kThreeStages;
+  SendSizes sizes;
+  bool with_base = false;  // sum the digest of the old bytes in the diff; only if the plan's digest blocks are aligned
 };
 
 // Encodes one segment after another version of it. One thread; the stream and all memory are the caller's.
@@ -26,8 +28,10 @@ class CudaSender {
   static uint64_t DeviceBytesFor(const SendPlan& plan, const SenderOptions& options);
   static constexpr uint64_t kPinnedBytes = sizeof(SendCounters) + sizeof(SendHistograms);
 
-  // Copies the plan to the device. `memory_dev` is 256-byte aligned and belongs to the sender while it lives; so do
-  // kPinnedBytes of page-locked memory, 8-byte aligned. `plan` must outlive it. Fails only if CUDA does.
+  // Old bytes may lie in page-locked host memory: with sizes.slot_bytes they come through a window on the device, ahead of the
+  // diff; without, the diff reads them over the bus itself. Copies the plan to the device. `memory_dev` is 256-byte aligned and
+  // belongs to the sender while it lives; so do kPinnedBytes of page-locked memory, 8-byte aligned. `plan` must outlive it.
+  // Fails only if CUDA does.
   static Result<CudaSender> Make(const SendPlan& plan, const SenderOptions& options, uint8_t* memory_dev, MutableBytes pinned,
                                  cudaStream_t stream);
 
@@ -51,6 +55,7 @@ class CudaSender {
   SendMemory memory_;
   MutableBytes pinned_;
   cudaStream_t stream_ = nullptr;
+  std::optional<WindowFeed> feed_;  // of old bytes in host memory
   std::function<void(std::string_view)> mark_;
 };
 

@@ -23,6 +23,12 @@ bool IsOnDevice(const cudaPointerAttributes& attributes) {
   return attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged;
 }
 
+Result<bool> IsOnHost(const SegmentMap& map, const SegmentBytes& bytes) {
+  if (map.element_count() == 0) return false;
+  XORBIT_ASSIGN_OR_RETURN(const cudaPointerAttributes at, AttributesOf(bytes.Of(RunAt(map, 0)).data()));
+  return !IsOnDevice(at);
+}
+
 // D over the old bytes of a plan's spans.
 Result<StateDigest> ScanOldBytes(const SegmentMap& map, std::span<const uint64_t> tensor_keys, const SegmentBytes& old_bytes,
                                  cudaStream_t stream) {
@@ -51,9 +57,16 @@ Result<StateDigest> ScanOldBytes(const SegmentMap& map, std::span<const uint64_t
   return digest;
 }
 
-Result<EncodedSegment> EncodeWithRoom(const SendPlan& plan, uint64_t change_count, cudaStream_t stream) {
+// A segment, and D over its old bytes if the diff was to sum it.
+struct SegmentWithBase {
+  EncodedSegment segment;
+  StateDigest base;
+};
+
+Result<SegmentWithBase> EncodeWithRoom(const SendPlan& plan, const SendSizes& sizes, bool sums_base, cudaStream_t stream) {
   SenderOptions options;
-  options.change_count = change_count;
+  options.sizes = sizes;
+  options.with_base = sums_base;
   XORBIT_ASSIGN_OR_RETURN(const DeviceBuffer memory, DeviceBuffer::Make(CudaSender::DeviceBytesFor(plan, options)));
   XORBIT_ASSIGN_OR_RETURN(const PinnedBuffer pinned, PinnedBuffer::Make(CudaSender::kPinnedBytes));
   XORBIT_ASSIGN_OR_RETURN(CudaSender sender, CudaSender::Make(plan, options, memory.data_dev(), pinned.bytes(), stream));
@@ -62,14 +75,22 @@ Result<EncodedSegment> EncodeWithRoom(const SendPlan& plan, uint64_t change_coun
   XORBIT_ASSIGN_OR_RETURN(const PinnedBuffer out, PinnedBuffer::Make(record_bytes + sent.body_bytes));
   XORBIT_RETURN_IF_ERROR(sender.CopyOut(sent, out.bytes().data(), out.bytes().data() + record_bytes));
   XORBIT_RETURN_IF_ERROR(CudaStatus(cudaStreamSynchronize(stream), "cudaStreamSynchronize after encoding"));
-  return ToEncodedSegment(sent, plan.unit_bytes, out.bytes().first(record_bytes), out.bytes().subspan(record_bytes));
+  return SegmentWithBase{
+      ToEncodedSegment(sent, plan.unit_bytes, out.bytes().first(record_bytes), out.bytes().subspan(record_bytes)), sent.base};
 }
 
-// Most updates change little, so room for all of a segment is the last thing to ask for.
-Result<EncodedSegment> EncodePlan(const SendPlan& plan, cudaStream_t stream) {
-  for (uint64_t room = std::max<uint64_t>(plan.element_count / 64, 65536);; room *= 16) {
-    Result<EncodedSegment> segment = EncodeWithRoom(plan, room, stream);
-    if (segment.ok() || segment.status().code() != Code::kUsage || room >= plan.element_count) return segment;
+// Two of them take milliseconds to fill, and a thousandth of a device.
+constexpr uint64_t kSlotBytes = uint64_t{64} << 20;
+
+// Most updates change little, so room for all of a segment, and then for tiles of single changes, is the last thing to ask for.
+Result<SegmentWithBase> EncodePlan(const SendPlan& plan, bool old_on_host, bool sums_base, cudaStream_t stream) {
+  SendSizes sizes;
+  sizes.change_count = std::max<uint64_t>(plan.element_count / 64, 65536);
+  if (old_on_host) sizes.slot_bytes = kSlotBytes;
+  for (;;) {
+    Result<SegmentWithBase> encoded = EncodeWithRoom(plan, sizes, sums_base, stream);
+    if (encoded.ok() || encoded.status().code() != Code::kUsage || sizes.halved_count >= plan.element_count) return encoded;
+    (sizes.change_count < plan.element_count ? sizes.change_count : sizes.halved_count) *= 16;
   }
 }
 
@@ -103,12 +124,14 @@ Result<EncodedOwner> EncodeDiffOnDevice(const Layout& layout, std::span<const Se
   owner.base = old_state.digest.value_or(StateDigest());
   for (size_t i = 0; i < maps.size(); ++i) {
     const SendPlan plan = PlanSend(maps[i], tensor_keys, old_state.bytes[i], new_bytes[i]);
-    XORBIT_ASSIGN_OR_RETURN(EncodedSegment segment, EncodePlan(plan, stream.get()));
-    if (!old_state.digest) {
-      XORBIT_ASSIGN_OR_RETURN(const StateDigest base, ScanOldBytes(maps[i], tensor_keys, old_state.bytes[i], stream.get()));
-      owner.base += base;
+    XORBIT_ASSIGN_OR_RETURN(const bool old_on_host, IsOnHost(maps[i], old_state.bytes[i]));
+    const bool sums_base = !old_state.digest && plan.digest_blocks_aligned;
+    XORBIT_ASSIGN_OR_RETURN(SegmentWithBase encoded, EncodePlan(plan, old_on_host, sums_base, stream.get()));
+    if (!old_state.digest && !sums_base) {
+      XORBIT_ASSIGN_OR_RETURN(encoded.base, ScanOldBytes(maps[i], tensor_keys, old_state.bytes[i], stream.get()));
     }
-    owner.segments.push_back(std::move(segment));
+    if (!old_state.digest) owner.base += encoded.base;
+    owner.segments.push_back(std::move(encoded.segment));
   }
   return owner;
 }

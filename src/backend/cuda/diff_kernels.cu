@@ -1,6 +1,7 @@
 // From two states to a segment's changes in order.
-#include "backend/cuda/block_scan.cuh"
+#include "backend/cuda/chunk_scan.cuh"
 #include "backend/cuda/diff_staged.cuh"
+#include "backend/cuda/group_sums.h"
 #include "backend/cuda/ordered_changes.h"
 #include "backend/cuda/send_kernels.h"
 #include "backend/cuda/send_launch.cuh"
@@ -8,19 +9,14 @@
 namespace xorbit::cuda {
 namespace {
 
-constexpr uint32_t kDiffBlocksEach = 4;
+// Three stages of two blocks fill shared memory.
+constexpr uint32_t kDiffStages = 3;
+constexpr uint32_t kDiffBlocksEach = 2;
 
-template <typename Unit>
-__global__ void __launch_bounds__(kSendThreads, kDiffBlocksEach) DiffKernel(SendOnDevice send) {
-  StoreCursor cursor;
-  const uint64_t line_count = send.strip_count * kLinesPerStrip;
-  for (uint64_t i = FirstItem(); i < line_count; i += ItemStride()) DiffLine<Unit>(send, i, &cursor);
-}
-
-template <typename Unit, uint32_t kStages, uint32_t kBlocksEach>
-__global__ void __launch_bounds__(kSendThreads, kBlocksEach) DiffStagedKernel(SendOnDevice send) {
+template <typename Unit, typename Sums>
+__global__ void __launch_bounds__(kSendThreads, kDiffBlocksEach) DiffKernel(SendOnDevice send, StripRange range) {
   extern __shared__ uint4 staged[];
-  DiffStaged<Unit, kStages>(send, staged);
+  DiffStaged<Unit, Sums, kDiffStages>(send, range, staged);
 }
 
 template <typename Unit>
@@ -28,15 +24,27 @@ __global__ void __launch_bounds__(kSendThreads) GatherKernel(SendOnDevice send) 
   for (uint64_t i = FirstItem(); i < send.group_count; i += ItemStride()) GatherGroup<Unit>(send, i);
 }
 
-__global__ void __launch_bounds__(kSendThreads) GroupSumKernel(SendOnDevice send) {
-  for (uint64_t i = FirstItem(); i < send.group_count; i += ItemStride()) SumGroup(send, i);
+// One chunk of groups a block.
+__global__ void __launch_bounds__(kScanChunk) GroupSumKernel(SendOnDevice send) {
+  __shared__ uint64_t sums[kScanChunk];
+  const uint64_t first = uint64_t{blockIdx.x} * kScanChunk;
+  for (uint32_t i = threadIdx.x / kWarpLanes; i < kScanChunk; i += kScanWarps) {
+    const uint64_t sum = first + i < send.group_count ? SumGroup(send, first + i) : 0;
+    if (Lane() == 0) sums[i] = sum;
+  }
+  __syncthreads();
+  uint64_t total = 0;
+  const uint64_t before = SumBefore(sums[threadIdx.x], &total);
+  if (first + threadIdx.x < send.group_count) send.group_starts[first + threadIdx.x] = before;
+  if (threadIdx.x == 0) send.chunk_sums[blockIdx.x] = total;
 }
 
-__global__ void __launch_bounds__(kScanBlockThreads) GroupScanKernel(SendOnDevice send) {
-  const uint64_t total = BlockScan(
-      send.group_count, [&](uint64_t i) { return send.group_starts[i]; },
-      [&](uint64_t i, uint64_t sum) { send.group_starts[i] = sum; });
-  if (threadIdx.x != 0) return;
+__global__ void __launch_bounds__(kScanChunk) GroupStartKernel(SendOnDevice send) {
+  const uint64_t before = SumOfChunks(send.chunk_sums, blockIdx.x);
+  const uint64_t group = uint64_t{blockIdx.x} * kScanChunk + threadIdx.x;
+  if (group < send.group_count) send.group_starts[group] += before;
+  if (blockIdx.x + 1 < gridDim.x || threadIdx.x != 0) return;
+  const uint64_t total = before + send.chunk_sums[blockIdx.x];
   send.group_starts[send.group_count] = total;
   send.counters->change_count = total;
 }
@@ -58,7 +66,7 @@ __global__ void __launch_bounds__(kSendThreads) BringForwardKernel(SendOnDevice 
     for (uint32_t line = 0; line < kLinesPerStrip; ++line) {
       const uint64_t entry = send.lines[i * kLinesPerStrip + line];
       for (uint32_t k = Lane(); k < CountOfLine(entry); k += kWarpLanes) {
-        const Change<Unit> change = reinterpret_cast<const Change<Unit>*>(send.stored)[StartOfLine(entry) + k];
+        const Change<Unit> change = LoadChange<Unit>(send.stored, StartOfLine(entry) + k).change();
         const auto value = static_cast<Unit>(change.old ^ change.bits);
         const uint32_t offset = change.position - static_cast<uint32_t>(strip.first_element);
         auto* const target = reinterpret_cast<uint8_t*>(strip.old_address + offset * uint64_t{sizeof(Unit)});
@@ -74,25 +82,21 @@ __global__ void __launch_bounds__(kSendThreads) BringForwardKernel(SendOnDevice 
 
 }  // namespace
 
-Status LaunchDiff(const SendOnDevice& send, DiffKind kind, cudaStream_t stream) {
+Status LaunchDiff(const SendOnDevice& send, const StripRange& range, bool with_base, cudaStream_t stream) {
   return WithUnit(send.unit_bytes, [&]<typename Unit>() {
-    const char* const name = "the diff";
-    const uint64_t line_count = send.strip_count * kLinesPerStrip;
-    switch (kind) {
-      case DiffKind::kTwoStages:
-        return LaunchSend(name, &DiffStagedKernel<Unit, 2, 3>, line_count, 3, StagedBytes(2), stream, send);
-      case DiffKind::kThreeStages:
-        return LaunchSend(name, &DiffStagedKernel<Unit, 3, 2>, line_count, 2, StagedBytes(3), stream, send);
-      default:
-        return LaunchSend(name, &DiffKernel<Unit>, line_count, kDiffBlocksEach, 0, stream, send);
-    }
+    auto* const kernel = with_base ? &DiffKernel<Unit, BaseSums> : &DiffKernel<Unit, NoBaseSums>;
+    return LaunchSend("the diff", kernel, (range.end - range.first) * kLinesPerStrip, kDiffBlocksEach, StagedBytes(kDiffStages),
+                      stream, send, range);
   });
 }
 
 Status LaunchGroupScan(const SendOnDevice& send, cudaStream_t stream) {
-  XORBIT_RETURN_IF_ERROR(LaunchSend("the sums of groups", &GroupSumKernel, send.group_count, 8, 0, stream, send));
-  GroupScanKernel<<<1, kScanBlockThreads, 0, stream>>>(send);
-  return CudaStatus(cudaGetLastError(), "launch of the scan over groups");
+  const auto chunks = static_cast<uint32_t>(DivideRoundUp(send.group_count, uint64_t{kScanChunk}));
+  if (chunks == 0) return {};
+  GroupSumKernel<<<chunks, kScanChunk, 0, stream>>>(send);
+  XORBIT_RETURN_IF_ERROR(CudaStatus(cudaGetLastError(), "launch of the sums of groups"));
+  GroupStartKernel<<<chunks, kScanChunk, 0, stream>>>(send);
+  return CudaStatus(cudaGetLastError(), "launch of the starts of groups");
 }
 
 Status LaunchGather(const SendOnDevice& send, cudaStream_t stream) {

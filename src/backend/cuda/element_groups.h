@@ -10,7 +10,7 @@ class ElementGroups {
  public:
   // `values`: 32 of them in fast memory, the warp's own.
   XORBIT_DEVICE ElementGroups(const TileChangesOnDevice<Unit>& changes, uint64_t* values)
-      : changes_(changes), values_(values), end_(changes.count) {}
+      : changes_(changes), values_(values), first_position_(changes.PositionAt(0)), end_(changes.count) {}
 
   // This lane's of the elements from `base` on, counted from the tile's first; bases descend by 32. All lanes together.
   XORBIT_DEVICE Unit Load(uint32_t base) {
@@ -18,10 +18,10 @@ class ElementGroups {
     SyncWarp();
     bool inside = false;
     if (Lane() < end_) {
-      const uint32_t index = end_ - 1 - Lane();
-      const uint32_t offset = changes_.OffsetOf(index);
+      const Change<Unit> change = changes_.Load(end_ - 1 - Lane()).change();
+      const uint32_t offset = change.position - first_position_;
       inside = offset >= base;
-      if (inside) values_[offset % kWarpLanes] = changes_.changes[index].bits;
+      if (inside) values_[offset % kWarpLanes] = change.bits;
     }
     end_ -= CountBits(Ballot(inside));
     SyncWarp();
@@ -33,6 +33,7 @@ class ElementGroups {
  private:
   TileChangesOnDevice<Unit> changes_;
   uint64_t* values_;
+  uint32_t first_position_;
   uint32_t end_;  // changes that are not yet loaded
 };
 

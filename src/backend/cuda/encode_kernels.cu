@@ -1,25 +1,29 @@
 // From ordered changes to a segment's body.
-#include "backend/cuda/block_scan.cuh"
-#include "backend/cuda/count_tile.h"
+#include "backend/cuda/chunk_scan.cuh"
 #include "backend/cuda/pack_tile.h"
 #include "backend/cuda/send_kernels.h"
 #include "backend/cuda/send_launch.cuh"
+#include "backend/cuda/survey_tile.h"
 
 namespace xorbit::cuda {
 namespace {
 
-// Eight warps with the tables of a segment, of which shared memory holds several blocks, and registers no more.
+// As many as registers suffice for.
+constexpr uint32_t kSurveyBlocksEach = 4;
 constexpr uint32_t kEncodeBlocksEach = 4;
-constexpr uint32_t kCountBlocksEach = 8;
 
-template <typename Unit>
-__global__ void __launch_bounds__(kSendThreads) CountKernel(SendOnDevice send) {
-  constexpr uint32_t kCounts = (1 + 2 * sizeof(Unit)) * kValueSymbols;
+// Tables of sparse tiles only, or dense ones' too.
+template <typename Unit, bool kMayBeDense>
+__global__ void __launch_bounds__(kSendThreads, kSurveyBlocksEach) SurveyKernel(SendOnDevice send) {
+  constexpr uint32_t kCounts = (1 + (kMayBeDense ? 2 : 1) * sizeof(Unit)) * kValueSymbols;
   __shared__ uint32_t counts[kCounts];
+  __shared__ uint64_t word_factors[kWordFactorCount];
   for (uint32_t i = threadIdx.x; i < kCounts; i += kSendThreads) counts[i] = 0;
+  if (threadIdx.x < kWordFactorCount) word_factors[threadIdx.x] = WordFactorAt(threadIdx.x);
   __syncthreads();
+  const SymbolCounts block_counts(counts);
   const uint64_t tile_count = TileCountOf(send);
-  for (uint64_t i = FirstItem(); i < tile_count; i += ItemStride()) CountTile<Unit>(send, i, counts);
+  for (uint64_t i = FirstItem(); i < tile_count; i += ItemStride()) SurveyTile<Unit>(send, i, block_counts, word_factors);
   __syncthreads();
   for (uint32_t i = threadIdx.x; i < kCounts; i += kSendThreads) {
     if (counts[i] != 0) AtomicAdd(&send.histograms->counts[0][0] + i, uint64_t{counts[i]});
@@ -28,19 +32,16 @@ __global__ void __launch_bounds__(kSendThreads) CountKernel(SendOnDevice send) {
 
 template <typename Unit>
 __global__ void __launch_bounds__(kSendThreads, kEncodeBlocksEach) EncodeKernel(SendOnDevice send) {
-  extern __shared__ EncodeTable tables[];
-  __shared__ uint64_t word_factors[kWordFactorCount];
+  extern __shared__ SendTable tables[];
   __shared__ EncodeWarpMemory warps[kSendWarps];
-  if (threadIdx.x < kWordFactorCount) word_factors[threadIdx.x] = WordFactorAt(threadIdx.x);
-  const uint32_t table_words = send.tables.table_count * static_cast<uint32_t>(sizeof(EncodeTable) / 4);
-  for (uint32_t i = threadIdx.x; i < table_words; i += kSendThreads) {
-    reinterpret_cast<uint32_t*>(tables)[i] = reinterpret_cast<const uint32_t*>(send.tables.tables)[i];
+  const auto entry_count = send.tables.table_count * static_cast<uint32_t>(sizeof(SendTable) / sizeof(SendTable::Entry));
+  for (uint32_t i = threadIdx.x; i < entry_count; i += kSendThreads) {
+    reinterpret_cast<uint64_t*>(tables)[i] = reinterpret_cast<const uint64_t*>(send.tables.tables)[i];
   }
   __syncthreads();
   const uint64_t tile_count = TileCountOf(send);
-  EncodeWarpMemory* const memory = &warps[threadIdx.x / kWarpLanes];
   for (uint64_t i = FirstItem(); i < tile_count; i += ItemStride()) {
-    EncodeTile<Unit>(send, i, tables, word_factors, memory);
+    EncodeTile<Unit>(send, i, tables, &warps[threadIdx.x / kWarpLanes]);
     SyncWarp();
   }
 }
@@ -55,31 +56,46 @@ __global__ void __launch_bounds__(kSendThreads) PackKernel(SendOnDevice send) {
   }
 }
 
-__global__ void __launch_bounds__(kScanBlockThreads) TileScanKernel(SendOnDevice send) {
-  const uint64_t total = BlockScan(
-      TileCountOf(send), [&](uint64_t i) { return uint64_t{send.codes[i].byte_count}; },
-      [&](uint64_t i, uint64_t sum) { send.records[i].offset = sum; });
-  if (threadIdx.x == 0) send.counters->body_bytes = total;
+// One chunk of tiles a block.
+__global__ void __launch_bounds__(kScanChunk) TileSumKernel(SendOnDevice send) {
+  const uint64_t tile = uint64_t{blockIdx.x} * kScanChunk + threadIdx.x;
+  const bool exists = tile < TileCountOf(send);
+  uint64_t total = 0;
+  const uint64_t before = SumBefore(exists ? send.codes[tile].byte_count : 0, &total);
+  if (exists) send.records[tile].offset = before;
+  if (threadIdx.x == 0) send.chunk_sums[blockIdx.x] = total;
+}
+
+__global__ void __launch_bounds__(kScanChunk) TileStartKernel(SendOnDevice send) {
+  const uint64_t before = SumOfChunks(send.chunk_sums, blockIdx.x);
+  const uint64_t tile = uint64_t{blockIdx.x} * kScanChunk + threadIdx.x;
+  if (tile < TileCountOf(send)) send.records[tile].offset += before;
+  if (blockIdx.x + 1 == gridDim.x && threadIdx.x == 0) send.counters->body_bytes = before + send.chunk_sums[blockIdx.x];
 }
 
 }  // namespace
 
-Status LaunchCount(const SendOnDevice& send, cudaStream_t stream) {
+Status LaunchSurvey(const SendOnDevice& send, cudaStream_t stream) {
   return WithUnit(send.unit_bytes, [&]<typename Unit>() {
-    return LaunchSend("the count of symbols", &CountKernel<Unit>, send.tile_capacity, kCountBlocksEach, 0, stream, send);
+    auto* const kernel = send.tiles == nullptr ? &SurveyKernel<Unit, false> : &SurveyKernel<Unit, true>;
+    return LaunchSend("the survey of tiles", kernel, send.tile_capacity, kSurveyBlocksEach, 0, stream, send);
   });
 }
 
 Status LaunchEncode(const SendOnDevice& send, cudaStream_t stream) {
-  const auto table_bytes = send.tables.table_count * static_cast<uint32_t>(sizeof(EncodeTable));
+  const auto table_bytes = send.tables.table_count * static_cast<uint32_t>(sizeof(SendTable));
   return WithUnit(send.unit_bytes, [&]<typename Unit>() {
     return LaunchSend("the encoder", &EncodeKernel<Unit>, send.tile_capacity, kEncodeBlocksEach, table_bytes, stream, send);
   });
 }
 
 Status LaunchTileScan(const SendOnDevice& send, cudaStream_t stream) {
-  TileScanKernel<<<1, kScanBlockThreads, 0, stream>>>(send);
-  return CudaStatus(cudaGetLastError(), "launch of the scan over tiles");
+  const auto chunks = static_cast<uint32_t>(DivideRoundUp(send.tile_capacity, uint64_t{kScanChunk}));
+  if (chunks == 0) return {};
+  TileSumKernel<<<chunks, kScanChunk, 0, stream>>>(send);
+  XORBIT_RETURN_IF_ERROR(CudaStatus(cudaGetLastError(), "launch of the sums of tiles"));
+  TileStartKernel<<<chunks, kScanChunk, 0, stream>>>(send);
+  return CudaStatus(cudaGetLastError(), "launch of the starts of tiles");
 }
 
 Status LaunchPack(const SendOnDevice& send, cudaStream_t stream) {

@@ -1,11 +1,12 @@
-// One warp codes one tile: digests and raw gap bits on the way forward, rANS on the way back, the mode by exact sizes.
+// One warp codes one tile: values, gaps and raw gap bits from the last change to the first, the mode by exact sizes.
 //
 // The coded form goes to the tile's scratch, because where the tile begins is known only when all before it have a size:
 // pack_tile.h then writes the tile.
 #pragma once
 
+#include "backend/cuda/backward_bits.h"
 #include "backend/cuda/element_groups.h"
-#include "backend/cuda/live_place.h"
+#include "backend/cuda/fast_memory.h"
 #include "backend/cuda/ordered_changes.h"
 
 namespace xorbit::cuda {
@@ -13,199 +14,114 @@ namespace xorbit::cuda {
 // Fast memory of one warp.
 struct EncodeWarpMemory {
   uint64_t values[kWarpLanes];  // of ElementGroups
-  uint32_t bits[kWarpLanes];    // raw gap bits of a group: at most 31 + 32 * 29, less than 1024
+  uint32_t bits[kWarpLanes];    // of BackwardBits
 };
 
-// One lane's own: where its changes lie in tensors.
-class SpanFinder {
- public:
-  XORBIT_DEVICE explicit SpanFinder(const SendOnDevice& send) : spans_(send.spans), span_count_(send.span_count) {}
-  // Any element of the segment; finding ones that ascend is fast.
-  XORBIT_DEVICE void Seek(uint64_t element) {
-    if (element - span_.first < count_) return;
-    uint64_t low = index_ + 1;
-    if (low >= span_count_ || element < spans_[low].first || element >= spans_[low + 1].first) {
-      low = 0;
-      for (uint64_t high = span_count_; high - low > 1;) {
-        const uint64_t middle = low + (high - low) / 2;
-        (spans_[middle].first <= element ? low : high) = middle;
-      }
-    }
-    index_ = low;
-    span_ = spans_[low];
-    count_ = spans_[low + 1].first - span_.first;
-  }
-  template <typename Unit>
-  XORBIT_DEVICE ElementWeight<Unit> WeightOf(uint64_t element, const uint64_t* word_factors) const {
-    return {span_.tensor_key, span_.tensor_byte + (element - span_.first) * sizeof(Unit), word_factors};
-  }
-
- private:
-  const TensorSpan* spans_;
-  uint64_t span_count_;
-  uint64_t index_ = 0;
-  TensorSpan span_{};
-  uint64_t count_ = 0;
-};
-
-// Appends each lane's bits, lanes ascending, to a tile's stream of 32-bit words.
-class BitStream {
- public:
-  XORBIT_DEVICE BitStream(uint32_t* words, uint32_t* buffer) : words_(words), buffer_(buffer) { buffer_[Lane()] = 0; }
-
-  // All lanes together; at most 29 bits each.
-  XORBIT_DEVICE void Put(uint32_t bits, uint32_t bit_count) {
-    const uint32_t end = InclusiveSum(bit_count) + waiting_count_;
-    const uint32_t begin = end - bit_count;
-    SyncWarp();
-    if (bit_count > 0) {
-      AtomicOr(&buffer_[begin / 32], bits << (begin % 32));
-      if (begin / 32 != (end - 1) / 32) AtomicOr(&buffer_[begin / 32 + 1], bits >> (32 - begin % 32));
-    }
-    SyncWarp();
-    const uint32_t total = ShuffleFrom(end, kWarpLanes - 1);
-    const uint32_t whole = total / 32;
-    const uint32_t own = buffer_[Lane()];
-    if (Lane() < whole) words_[word_count_ + Lane()] = own;
-    const uint32_t rest = ShuffleFrom(own, whole % kWarpLanes);
-    SyncWarp();
-    buffer_[Lane()] = Lane() == 0 ? rest : 0;
-    word_count_ += whole;
-    waiting_count_ = total % 32;
-  }
-  // Fills up the last word and returns the number of words.
-  XORBIT_DEVICE uint32_t Finish() {
-    if (waiting_count_ == 0) return word_count_;
-    SyncWarp();
-    if (Lane() == 0) words_[word_count_] = buffer_[0];
-    return word_count_ + 1;
-  }
-
- private:
-  uint32_t* words_;
-  uint32_t* buffer_;
-  uint32_t word_count_ = 0;
-  uint32_t waiting_count_ = 0;  // bits in the buffer's first word
-};
+// x / frequency for x below frequency << 20.
+XORBIT_DEVICE uint32_t DivideByFrequency(uint32_t x, uint32_t packed, uint32_t reciprocal) {
+  const uint32_t high = MultiplyHigh(x + (packed >> kAddendAt & 1), reciprocal);
+  return FunnelShift(high, 0, packed >> kShiftAt & 31);
+}
 
 // Codes rows of symbols backwards; words go in front of those that are there.
 class LaneCoder {
  public:
-  XORBIT_DEVICE explicit LaneCoder(uint16_t* words_end) : words_(words_end) {}
-  XORBIT_DEVICE void Encode(const EncodeTable& table, bool active, uint32_t symbol) {
-    const uint32_t packed = active ? table.packed[symbol] : kFrequencySum;
-    const uint64_t inverse = active ? table.inverse[symbol] : 0;
-    const uint32_t frequency = packed & 0xffff;
-    const bool emit = active && state_ >= uint64_t{frequency} << (32 - kFrequencyBits);
+  // `tables`: in fast memory.
+  XORBIT_DEVICE LaneCoder(const SendTable* tables, uint16_t* words_end)
+      : tables_(tables), lanes_below_(Keep(LanesBelow())), words_end_(words_end) {}
+  // kNoSymbol where a lane has none. All lanes together.
+  XORBIT_DEVICE void Encode(uint32_t table, uint32_t symbol) {
+    const auto entry = tables_.LoadPair(table * static_cast<uint32_t>(sizeof(SendTable)) +
+                                        symbol * static_cast<uint32_t>(sizeof(SendTable::Entry)));
+    const uint32_t complement = entry.x & (kFrequencySum - 1);
+    const bool emit = (state_ >> (32 - kFrequencyBits)) + complement >= kFrequencySum;
     const uint32_t votes = Ballot(emit);
-    words_ -= CountBits(votes);
-    if (emit) {
-      words_[CountBits(votes & LanesBelow())] = static_cast<uint16_t>(state_);
-      state_ >>= 16;
-    }
-    if (!active) return;
-    const auto quotient = static_cast<uint32_t>(state_ * inverse >> kInverseShift);
-    state_ += quotient * (kFrequencySum - frequency) + (packed >> 16);
+    word_count_ += CountBits(votes);
+    uint16_t* const place =
+        words_end_ + (static_cast<int32_t>(CountBits(votes & lanes_below_)) - static_cast<int32_t>(word_count_));
+    if (emit) *place = static_cast<uint16_t>(state_);
+    state_ = emit ? state_ >> 16 : state_;
+    state_ += DivideByFrequency(state_, entry.x, entry.y) * complement + (entry.x >> kCumulativeAt);
   }
   XORBIT_DEVICE uint32_t state() const { return state_; }
-  XORBIT_DEVICE const uint16_t* words() const { return words_; }
+  XORBIT_DEVICE uint32_t word_count() const { return word_count_; }
 
  private:
+  FastMemory tables_;
+  uint32_t lanes_below_;
   uint32_t state_ = kStateFloor;
-  uint16_t* words_;
+  uint32_t word_count_ = 0;
+  uint16_t* words_end_;
 };
 
-// A tile's part of the scratch: raw bits at its front, words at its end.
+// The ends of a tile's parts of the scratch, which are filled downwards.
 struct TileScratch {
-  uint32_t* bits;
+  uint32_t* bits_end;
   uint16_t* words_end;
 };
-XORBIT_DEVICE TileScratch ScratchOf(const SendOnDevice& send, const SendTile& tile) {
-  const uint64_t each = ScratchBytesPerChange(send.unit_bytes);
-  const uint64_t begin = tile.first_change * each;
-  const uint64_t end = begin + tile.change_count * each;
-  return {reinterpret_cast<uint32_t*>(send.scratch + (begin + 3) / 4 * 4),
-          reinterpret_cast<uint16_t*>(send.scratch + end / 4 * 4)};
-}
-
-XORBIT_DEVICE uint32_t VarintBytesOf(uint32_t value) {
-  return 1 + (value >= 1U << 7 ? 1 : 0) + (value >= 1U << 14 ? 1 : 0) + (value >= 1U << 21 ? 1 : 0) +
-         (value >= 1U << 28 ? 1 : 0);
-}
-
-// What the way forward finds.
-struct TileSurvey {
-  uint64_t before = 0;
-  uint64_t after = 0;
-  uint64_t lane1_change = 0;
-  uint32_t varint_bytes = 0;
-  uint32_t bit_words = 0;
-};
-
 template <typename Unit>
-XORBIT_DEVICE TileSurvey Survey(const SendOnDevice& send, const TileChangesOnDevice<Unit>& changes, uint64_t first, bool dense,
-                                uint32_t* bits, const uint64_t* word_factors, EncodeWarpMemory* memory) {
-  TileSurvey survey;
-  BitStream stream(bits, memory->bits);
-  SpanFinder spans(send);
-  ChangeInLane<Unit> next = LoadChange(changes, Lane(), false);
-  for (uint32_t base = 0; base < changes.count; base += kWarpLanes) {
-    const ChangeInLane<Unit> change = next;
-    next = LoadChange(changes, base + kWarpLanes + Lane(), false);
-    if (change.active) {
-      const uint64_t element = first + (change.position - static_cast<uint32_t>(first));
-      spans.Seek(element);
-      const ElementWeight<Unit> weight = spans.template WeightOf<Unit>(element, word_factors);
-      const auto target = static_cast<Unit>(change.old ^ change.bits);
-      survey.before += weight.Lane0(change.old);
-      survey.after += weight.Lane0(target);
-      survey.lane1_change += weight.Lane1(target) - weight.Lane1(change.old);
-    }
-    if (dense) continue;
-    const uint32_t bit_count = change.has_gap ? GapBitCountOf(GapSymbolOf(change.gap)) : 0;
-    stream.Put(change.gap & ((1U << bit_count) - 1), bit_count);
-    survey.varint_bytes += change.has_gap ? VarintBytesOf(change.gap) : 0;
+XORBIT_DEVICE TileScratch ScratchOf(const SendOnDevice& send, const SendTile& tile) {
+  constexpr uint64_t kEach = ScratchBytesPerChange(sizeof(Unit));
+  const uint64_t begin = (tile.first_change - tile.earlier_count) * kEach;
+  uint8_t* const scratch = send.scratch + (begin + 3) / 4 * 4;
+  if ((tile.flags & kTileDense) == 0) {
+    const uint64_t end = (begin + tile.change_count * kEach) / 4 * 4;
+    return {reinterpret_cast<uint32_t*>(scratch + kBitBytesPerChange * tile.change_count),
+            reinterpret_cast<uint16_t*>(send.scratch + end)};
   }
-  survey.before = WarpSum(survey.before);
-  survey.after = WarpSum(survey.after);
-  survey.lane1_change = WarpSum(survey.lane1_change);
-  survey.varint_bytes = static_cast<uint32_t>(WarpSum(survey.varint_bytes));
-  if (!dense) survey.bit_words = stream.Finish();
-  return survey;
+  // What a window was cut into shares its place by elements: half a tile may have more of them for each change than the whole.
+  const SendTile window{tile.first_change - tile.earlier_count, tile.earlier_count + tile.change_count, tile.flags, 0};
+  return {nullptr, reinterpret_cast<uint16_t*>(scratch) + sizeof(Unit) * (uint64_t{ChangesOf<Unit>(send, window).span()} + 1)};
 }
 
 // A group's value planes that have a table, the highest first.
 template <typename Unit>
-XORBIT_DEVICE void EncodeValues(const EncodeTable* tables, const int8_t* planes, bool active, Unit value, LaneCoder* coder) {
+XORBIT_DEVICE void EncodeValues(const int8_t* planes, bool active, Unit value, LaneCoder* coder) {
 #ifdef __CUDACC__
 #pragma unroll
 #endif
   for (uint32_t plane = sizeof(Unit); plane-- > 0;) {
     if (planes[plane] < 0) continue;
-    coder->Encode(tables[planes[plane]], active, static_cast<uint32_t>(value >> (8 * plane)) & 0xff);
+    const uint32_t symbol = static_cast<uint32_t>(value >> (8 * plane)) & 0xff;
+    coder->Encode(static_cast<uint32_t>(planes[plane]), active ? symbol : kNoSymbol);
   }
 }
 
 template <typename Unit>
-XORBIT_DEVICE void EncodeSparse(const SendTables& set, const EncodeTable* tables, const TileChangesOnDevice<Unit>& changes,
-                                LaneCoder* coder) {
+XORBIT_DEVICE void EncodeSparse(const SendTables& set, const TileChangesOnDevice<Unit>& changes, LaneCoder* coder,
+                                BackwardBits* bits) {
+  // Two groups are loaded ahead, because a gap at a group's begin reaches into the one below.
   uint32_t base = (changes.count - 1) / kWarpLanes * kWarpLanes;
-  ChangeInLane<Unit> next = LoadChange(changes, base + Lane(), false);
+  StoredChange<Unit> stored = changes.Load(base + Lane());
+  StoredChange<Unit> below{};
+  if (base > 0) below = changes.Load(base - kWarpLanes + Lane());
   for (;; base -= kWarpLanes) {
-    const ChangeInLane<Unit> change = next;
-    if (base > 0) next = LoadChange(changes, base - kWarpLanes + Lane(), false);
-    EncodeValues<Unit>(tables, set.planes.data(), change.active, change.bits, coder);
-    if (set.gaps >= 0) coder->Encode(tables[set.gaps], change.has_gap, GapSymbolOf(change.gap));
+    StoredChange<Unit> next{};
+    if (base > kWarpLanes) next = changes.Load(base - 2 * kWarpLanes + Lane());
+    const Change<Unit> change = stored.change();
+    const uint32_t index = base + Lane();
+    const bool active = index < changes.count;
+    const bool has_gap = active && index > 0;
+    const uint32_t neighbour = ShuffleUp(change.position, 1);
+    const uint32_t before_group = ShuffleFrom(below.position(), kWarpLanes - 1);
+    const uint32_t gap = has_gap ? change.position - (Lane() == 0 ? before_group : neighbour) - 1 : 0;
+    const uint32_t symbol = GapSymbolOf(gap);
+    EncodeValues<Unit>(set.planes.data(), active, change.bits, coder);
+    if (set.gaps >= 0) coder->Encode(static_cast<uint32_t>(set.gaps), has_gap ? symbol : kNoSymbol);
+    const uint32_t bit_count = GapBitCountOf(symbol);
+    bits->Put(gap & ((1U << bit_count) - 1), bit_count);
     if (base == 0) return;
+    stored = below;
+    below = next;
   }
 }
 
 template <typename Unit>
-XORBIT_DEVICE void EncodeDense(const SendTables& set, const EncodeTable* tables, const TileChangesOnDevice<Unit>& changes,
-                               uint32_t element_count, EncodeWarpMemory* memory, LaneCoder* coder) {
+XORBIT_DEVICE void EncodeDense(const SendTables& set, const TileChangesOnDevice<Unit>& changes, uint32_t element_count,
+                               EncodeWarpMemory* memory, LaneCoder* coder) {
   ElementGroups<Unit> groups(changes, memory->values);
   for (uint32_t base = (element_count - 1) / kWarpLanes * kWarpLanes;; base -= kWarpLanes) {
-    EncodeValues<Unit>(tables, set.dense_planes.data(), base + Lane() < element_count, groups.Load(base), coder);
+    EncodeValues<Unit>(set.dense_planes.data(), base + Lane() < element_count, groups.Load(base), coder);
     if (base == 0) return;
   }
 }
@@ -218,68 +134,75 @@ XORBIT_DEVICE uint32_t RawPlaneCount(const int8_t* planes, uint32_t unit_bytes) 
   return count;
 }
 
+// How a tile is written, and what the coded form saves over the others.
+struct TileChoice {
+  TileMode mode;
+  uint64_t byte_count;
+  uint64_t saved_bytes;
+};
+
+XORBIT_DEVICE TileChoice ChooseUncoded(const TileSurvey& survey, uint32_t change_count, bool dense, uint32_t unit_bytes) {
+  const uint64_t raw_bytes = PaddedBytes((uint64_t{survey.span} + 1) * unit_bytes);
+  const uint64_t plain_bytes = dense ? ~uint64_t{0} : PaddedBytes(uint64_t{change_count} * unit_bytes + survey.varint_bytes);
+  if (raw_bytes <= plain_bytes) return {TileMode::kRaw, raw_bytes, 0};
+  return {TileMode::kPlain, plain_bytes, 0};
+}
+
 // Adds a tile to the totals; one lane.
-template <typename Unit>
-XORBIT_DEVICE void CountEncoded(SendCounters* counters, const TileSurvey& survey, uint32_t count, TileMode mode,
-                                uint64_t saved_bytes) {
-  AtomicAdd(&counters->lane0_change, survey.after - survey.before);
-  AtomicAdd(&counters->lane1_change, survey.lane1_change);
-  if (survey.before == survey.after && count > 1) AtomicAdd(&counters->unsplit_count, uint64_t{1});
-  if (mode == TileMode::kSparse) {
+XORBIT_DEVICE void CountEncoded(SendCounters* counters, const TileChoice& choice) {
+  if (choice.mode == TileMode::kSparse) {
     AtomicAdd(&counters->sparse_count, uint64_t{1});
-    AtomicAdd(&counters->sparse_saved_bytes, saved_bytes);
-  } else if (mode == TileMode::kDense) {
+    AtomicAdd(&counters->sparse_saved_bytes, choice.saved_bytes);
+  } else if (choice.mode == TileMode::kDense) {
     AtomicAdd(&counters->dense_count, uint64_t{1});
-    AtomicAdd(&counters->dense_saved_bytes, saved_bytes);
+    AtomicAdd(&counters->dense_saved_bytes, choice.saved_bytes);
   }
 }
 
-// `tables` are the segment's in fast memory; see WordFactorAt for word_factors. Leaves a record without its offset.
+// `tables` are the segment's in fast memory. Leaves a record without its offset.
 template <typename Unit>
-XORBIT_DEVICE void EncodeTile(const SendOnDevice& send, uint64_t tile_index, const EncodeTable* tables,
-                              const uint64_t* word_factors, EncodeWarpMemory* memory) {
+XORBIT_DEVICE void EncodeTile(const SendOnDevice& send, uint64_t tile_index, const SendTable* tables,
+                              EncodeWarpMemory* memory) {
   const SendTile tile = TileAt(send, tile_index);
+  const TileSurvey survey = send.surveys[tile_index];
   const TileChangesOnDevice<Unit> changes = ChangesOf<Unit>(send, tile);
   const bool dense = (tile.flags & kTileDense) != 0;
-  const uint64_t first = PositionOf<Unit>(send, tile.first_change);
-  const uint32_t span = changes.span();
-  const TileScratch scratch = ScratchOf(send, tile);
-  const TileSurvey survey = Survey<Unit>(send, changes, first, dense, scratch.bits, word_factors, memory);
-
-  const uint64_t raw_bytes = PaddedBytes((uint64_t{span} + 1) * sizeof(Unit));
-  const uint64_t plain_bytes = dense ? ~uint64_t{0} : PaddedBytes(uint64_t{changes.count} * sizeof(Unit) + survey.varint_bytes);
-  TileMode mode = raw_bytes <= plain_bytes ? TileMode::kRaw : TileMode::kPlain;
-  uint64_t byte_count = raw_bytes <= plain_bytes ? raw_bytes : plain_bytes;
-  uint64_t saved_bytes = 0;
-  LaneCoder coder(scratch.words_end);
-  uint32_t word_count = 0;
+  TileChoice choice = ChooseUncoded(survey, changes.count, dense, sizeof(Unit));
+  const TileScratch scratch = ScratchOf<Unit>(send, tile);
+  LaneCoder coder(tables, scratch.words_end);
+  uint32_t bit_count = 0;
   if ((dense ? send.tables.has_dense : send.tables.has_sparse) != 0) {
-    const uint32_t element_count = dense ? span + 1 : changes.count;
+    const uint32_t element_count = dense ? survey.span + 1 : changes.count;
     if (dense) {
-      EncodeDense<Unit>(send.tables, tables, changes, element_count, memory, &coder);
+      EncodeDense<Unit>(send.tables, changes, element_count, memory, &coder);
     } else {
-      EncodeSparse<Unit>(send.tables, tables, changes, &coder);
+      BackwardBits bits(scratch.bits_end, memory->bits);
+      EncodeSparse<Unit>(send.tables, changes, &coder, &bits);
+      bit_count = bits.Finish();
     }
-    word_count = static_cast<uint32_t>(scratch.words_end - coder.words());
     const int8_t* planes = dense ? send.tables.dense_planes.data() : send.tables.planes.data();
     const uint64_t plane_bytes = uint64_t{RawPlaneCount(planes, sizeof(Unit))} * element_count;
     const uint64_t coded_bytes = 4 * (element_count < kLanes ? element_count : kLanes) + PaddedBytes(plane_bytes) +
-                                 PaddedBytes(2 * uint64_t{word_count}) + 4 * uint64_t{survey.bit_words};
-    if (coded_bytes <= byte_count) {
-      mode = dense ? TileMode::kDense : TileMode::kSparse;
-      saved_bytes = byte_count - coded_bytes;
-      byte_count = coded_bytes;
+                                 PaddedBytes(2 * uint64_t{coder.word_count()}) + uint64_t{(bit_count + 31) / 32} * 4;
+    if (coded_bytes <= choice.byte_count) {
+      choice = {dense ? TileMode::kDense : TileMode::kSparse, coded_bytes, choice.byte_count - coded_bytes};
     }
   }
   TileCode& code = send.codes[tile_index];
   code.states[Lane()] = coder.state();
   if (Lane() != 0) return;
-  code.byte_count = static_cast<uint32_t>(byte_count);
-  code.word_count = word_count;
-  code.bit_words = survey.bit_words;
-  send.records[tile_index] = {
-      first, 0, survey.before, survey.after, span, static_cast<uint16_t>(changes.count - 1), static_cast<uint8_t>(mode), 0};
-  CountEncoded<Unit>(send.counters, survey, changes.count, mode, saved_bytes);
+  code.byte_count = static_cast<uint32_t>(choice.byte_count);
+  code.word_count = coder.word_count();
+  code.bit_count = bit_count;
+  send.records[tile_index] = {survey.first,
+                              0,
+                              survey.before,
+                              survey.after,
+                              survey.span,
+                              static_cast<uint16_t>(changes.count - 1),
+                              static_cast<uint8_t>(choice.mode),
+                              0};
+  CountEncoded(send.counters, choice);
 }
 
 }  // namespace xorbit::cuda

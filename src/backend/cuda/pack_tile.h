@@ -11,6 +11,30 @@ XORBIT_DEVICE void PadFrom(uint8_t* tile, uint64_t begin) {
   if (Lane() < end - begin) tile[begin + Lane()] = 0;
 }
 
+// 16-bit words from any even address, zeros up to a whole 32-bit word after them: several at once, because one load after the
+// other would wait for memory each time.
+XORBIT_DEVICE void CopyWords(const uint16_t* from, uint32_t count, uint32_t* target) {
+  constexpr uint32_t kAtOnce = 4;
+  const uint32_t pair_count = (count + 1) / 2;
+  for (uint32_t base = 0; base < pair_count; base += kAtOnce * kWarpLanes) {
+    uint32_t pairs[kAtOnce];
+#ifdef __CUDACC__
+#pragma unroll
+#endif
+    for (uint32_t j = 0; j < kAtOnce; ++j) {
+      const uint32_t i = 2 * (base + j * kWarpLanes + Lane());
+      pairs[j] = (i < count ? uint32_t{from[i]} : 0) | (i + 1 < count ? uint32_t{from[i + 1]} << 16 : 0);
+    }
+#ifdef __CUDACC__
+#pragma unroll
+#endif
+    for (uint32_t j = 0; j < kAtOnce; ++j) {
+      const uint32_t pair = base + j * kWarpLanes + Lane();
+      if (pair < pair_count) target[pair] = pairs[j];
+    }
+  }
+}
+
 // The bytes of the planes without a table, at `target`; returns how many, without padding.
 template <typename Unit>
 XORBIT_DEVICE uint64_t PackRawPlanes(const TileChangesOnDevice<Unit>& changes, const int8_t* planes, bool dense,
@@ -24,7 +48,7 @@ XORBIT_DEVICE uint64_t PackRawPlanes(const TileChangesOnDevice<Unit>& changes, c
     if (dense) {
       value = groups.Load(base);
     } else if (i < element_count) {
-      value = changes.changes[i].bits;
+      value = changes.Load(i).change().bits;
     }
     uint8_t* plane_target = target + i;
     for (uint32_t plane = 0; plane < sizeof(Unit); ++plane) {
@@ -49,22 +73,22 @@ XORBIT_DEVICE void PackCoded(const SendOnDevice& send, const SendTile& tile, con
   at += PackRawPlanes<Unit>(changes, planes, dense, element_count, values, target + at);
   PadFrom(target, at);
   at = PaddedBytes(at);
-  const TileScratch scratch = ScratchOf(send, tile);
-  auto* const words16 = reinterpret_cast<uint16_t*>(target + at);
-  for (uint32_t i = Lane(); i < code.word_count; i += kWarpLanes) {
-    words16[i] = *(scratch.words_end - code.word_count + i);
+  const TileScratch scratch = ScratchOf<Unit>(send, tile);
+  CopyWords(scratch.words_end - code.word_count, code.word_count, reinterpret_cast<uint32_t*>(target + at));
+  for (uint32_t i = Lane(); i < (code.bit_count + 31) / 32; i += kWarpLanes) {
+    words32[code.byte_count / 4 - 1 - i] = StreamWord(scratch.bits_end, code.bit_count, i);
   }
-  PadFrom(target, at + 2 * uint64_t{code.word_count});
-  for (uint32_t i = Lane(); i < code.bit_words; i += kWarpLanes) words32[code.byte_count / 4 - 1 - i] = scratch.bits[i];
 }
 
 template <typename Unit>
 XORBIT_DEVICE void PackRaw(const TileChangesOnDevice<Unit>& changes, uint32_t byte_count, uint8_t* target) {
   for (uint32_t i = Lane(); i < byte_count / 4; i += kWarpLanes) reinterpret_cast<uint32_t*>(target)[i] = 0;
   SyncWarp();
+  const uint32_t first_position = changes.PositionAt(0);
   for (uint32_t i = Lane(); i < changes.count; i += kWarpLanes) {
-    const uint64_t at = uint64_t{changes.OffsetOf(i)} * sizeof(Unit);
-    for (uint32_t b = 0; b < sizeof(Unit); ++b) target[at + b] = static_cast<uint8_t>(changes.changes[i].bits >> (8 * b));
+    const Change<Unit> change = changes.Load(i).change();
+    const uint64_t at = uint64_t{change.position - first_position} * sizeof(Unit);
+    for (uint32_t b = 0; b < sizeof(Unit); ++b) target[at + b] = static_cast<uint8_t>(change.bits >> (8 * b));
   }
 }
 
@@ -75,7 +99,8 @@ XORBIT_DEVICE void PackPlain(const TileChangesOnDevice<Unit>& changes, uint8_t* 
     const uint32_t i = base + Lane();
     const bool active = i < changes.count;
     const bool has_gap = active && i > 0;
-    uint32_t gap = has_gap ? changes.changes[i].position - changes.changes[i - 1].position - 1 : 0;
+    const Change<Unit> change = changes.Load(i).change();
+    uint32_t gap = has_gap ? change.position - changes.PositionAt(i - 1) - 1 : 0;
     const uint32_t gap_bytes = has_gap ? VarintBytesOf(gap) : 0;
     const uint32_t byte_count = active ? gap_bytes + static_cast<uint32_t>(sizeof(Unit)) : 0;
     const uint32_t sum = InclusiveSum(byte_count);
@@ -84,7 +109,7 @@ XORBIT_DEVICE void PackPlain(const TileChangesOnDevice<Unit>& changes, uint8_t* 
       for (uint32_t b = 0; b < gap_bytes; ++b, gap >>= 7) {
         *at++ = static_cast<uint8_t>((gap & 0x7f) | (b + 1 < gap_bytes ? 0x80 : 0));
       }
-      for (uint32_t b = 0; b < sizeof(Unit); ++b) *at++ = static_cast<uint8_t>(changes.changes[i].bits >> (8 * b));
+      for (uint32_t b = 0; b < sizeof(Unit); ++b) *at++ = static_cast<uint8_t>(change.bits >> (8 * b));
     }
     end += ShuffleFrom(sum, kWarpLanes - 1);
   }

@@ -9,19 +9,17 @@
 
 namespace xorbit::cuda {
 
-// How the diff waits for memory: loads into registers by many warps, or copies into shared memory some lines ahead.
-enum class DiffKind : uint32_t { kRegisters = 0, kTwoStages = 2, kThreeStages = 3 };
-
-// Finds changes: fills the unordered store.
-Status LaunchDiff(const SendOnDevice& send, DiffKind kind, cudaStream_t stream);
+// Finds the changes of these strips: fills the unordered store. With `with_base` it adds the digest of their old bytes to the
+// counters.
+Status LaunchDiff(const SendOnDevice& send, const StripRange& range, bool with_base, cudaStream_t stream);
 // Counts changes by window and group, and makes starts of the groups' counts.
 Status LaunchGroupScan(const SendOnDevice& send, cudaStream_t stream);
 // Puts changes in order.
 Status LaunchGather(const SendOnDevice& send, cudaStream_t stream);
 // Looks for dense windows.
 Status LaunchWindowCheck(const SendOnDevice& send, cudaStream_t stream);
-// Counts the symbols of all tiles.
-Status LaunchCount(const SendOnDevice& send, cudaStream_t stream);
+// Counts the symbols of all tiles and sums their digests.
+Status LaunchSurvey(const SendOnDevice& send, cudaStream_t stream);
 // Codes all tiles into scratch.
 Status LaunchEncode(const SendOnDevice& send, cudaStream_t stream);
 // Tells each tile where it begins.

@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "change/change_source.h"
+#include "change/state_digest.h"
 #include "codec/sparse_format.h"
 #include "codec/sparse_table.h"
 
@@ -27,9 +28,15 @@ struct Strip {
   uint64_t old_address;
   uint64_t new_address;
   uint64_t first_element;  // of the segment
-  uint64_t element_count;
+  uint32_t element_count;
+  uint32_t span_index;
 };
 static_assert(sizeof(Strip) == 32);
+
+struct StripRange {
+  uint64_t first;
+  uint64_t end;
+};
 
 // Bytes before a strip's first one that its first line covers, so that vectors are aligned. Elements that are not aligned
 // themselves are read from where they lie.
@@ -41,17 +48,6 @@ constexpr uint64_t HeadBytesOf(uint64_t old_address, uint32_t unit_bytes) {
 constexpr uint64_t PackLine(uint64_t start, uint32_t count) { return start << 16 | count; }
 constexpr uint64_t StartOfLine(uint64_t line) { return line >> 16; }
 constexpr uint32_t CountOfLine(uint64_t line) { return static_cast<uint32_t>(line & 0xffff); }
-
-// A change as one load.
-template <typename Unit>
-struct Change {
-  uint32_t position;  // in the segment, modulo 2^32
-  Unit old;
-  Unit bits;  // old ^ new
-};
-constexpr uint64_t ChangeBytesOf(uint32_t unit_bytes) { return unit_bytes <= 2 ? 8 : unit_bytes == 4 ? 12 : 24; }
-static_assert(sizeof(Change<uint8_t>) == 8 && sizeof(Change<uint16_t>) == 8 && sizeof(Change<uint32_t>) == 12 &&
-              sizeof(Change<uint64_t>) == 24);
 
 // Where a stretch of the segment lies in its tensor; the last entry, at the segment's end, is a sentinel.
 struct TensorSpan {
@@ -65,7 +61,18 @@ inline constexpr uint32_t kTileFollows = 2;  // the gap before the tile's first 
 struct SendTile {
   uint64_t first_change;  // of the segment
   uint32_t change_count;
-  uint32_t flags;
+  uint16_t flags;
+  uint16_t earlier_count;  // a dense tile's: changes of its window before its first one, which other tiles have
+};
+static_assert(sizeof(SendTile) == 16);
+
+// What a tile's changes are, before anything is coded.
+struct TileSurvey {
+  uint64_t first;   // element of the segment
+  uint64_t before;  // lane 0 over the changed elements
+  uint64_t after;
+  uint32_t span;
+  uint32_t varint_bytes;  // of the gaps between the tile's changes
 };
 
 inline constexpr uint32_t kMostTables = 1 + 2 * kMaxPlanes;
@@ -76,9 +83,22 @@ struct SendHistograms {
 
 inline constexpr int8_t kNoTable = -1;    // a raw plane
 inline constexpr int8_t kOneSymbol = -2;  // a coded plane whose symbols are all the same: coding them does nothing
+// A coded table in the shape that the encoder reads: one load of eight bytes a symbol.
+struct SendTable {
+  struct Entry {
+    uint32_t packed;      // (4096 - frequency) | shift << 12 | addend << 17 | cumulative << 20
+    uint32_t reciprocal;  // x / frequency = (x + addend) * reciprocal >> 32 >> shift
+  };
+  std::array<Entry, kValueSymbols + 1> entries;  // coding the last one, kNoSymbol, does nothing
+};
+inline constexpr uint32_t kNoSymbol = kValueSymbols;
+inline constexpr uint32_t kShiftAt = 12;
+inline constexpr uint32_t kAddendAt = 17;
+inline constexpr uint32_t kCumulativeAt = 20;
+
 // Which coded tables there are, at which place.
 struct SendTables {
-  const EncodeTable* tables;
+  const SendTable* tables;
   uint32_t table_count;
   uint8_t has_sparse;
   uint8_t has_dense;
@@ -91,25 +111,33 @@ struct SendTables {
 struct TileCode {
   uint32_t byte_count;
   uint32_t word_count;  // 16-bit words, at the end of the tile's scratch
-  uint32_t bit_words;   // 32-bit words of raw gap bits, at its front
+  uint32_t bit_count;   // raw gap bits, at the end of the part before them
   uint32_t unused;
   std::array<uint32_t, kLanes> states;
+};
+
+// Where a warp of the diff was in its piece of the unordered store: it goes on there in the next launch.
+struct DiffCursor {
+  uint64_t next;
+  uint64_t left;
 };
 
 struct SendCounters {
   uint64_t change_count;
   uint64_t stored_count;      // places given out in the unordered store
-  uint64_t has_dense_window;  // both 0: tiles are what PlanTiles cuts of one run, without looking at windows
+  StateDigest base;           // of the old bytes, if the diff sums it
+  uint64_t has_dense_window;  // this and has_long_tile 0: tiles are what PlanTiles cuts of one run, windows aside
+  // Of one survey.
   uint64_t has_long_tile;
+  uint64_t lane0_change;
+  uint64_t lane1_change;
+  uint64_t unsplit_count;  // tiles whose digest does not tell old from new, although they have several changes
   // Of one encoding.
   uint64_t body_bytes;
   uint64_t sparse_count;
   uint64_t sparse_saved_bytes;
   uint64_t dense_count;
   uint64_t dense_saved_bytes;
-  uint64_t lane0_change;
-  uint64_t lane1_change;
-  uint64_t unsplit_count;  // tiles whose digest does not tell old from new, although they have several changes
 };
 
 struct SendOnDevice {
@@ -122,11 +150,13 @@ struct SendOnDevice {
   uint64_t span_count;  // without the sentinel
   SendCounters* counters;
 
-  // The unordered store, of Change<Unit>.
+  // The unordered store.
   uint64_t* lines;  // kLinesPerStrip for each strip
   uint8_t* stored;
   uint64_t stored_capacity;
-  uint64_t* group_starts;  // counts first, then changes of the groups before; one more than groups
+  DiffCursor* cursors;     // of each warp
+  uint64_t* group_starts;  // changes of the groups before; one more than groups
+  uint64_t* chunk_sums;    // of a scan
   uint32_t* window_counts;
 
   uint8_t* changes;  // all of them in order
@@ -137,6 +167,7 @@ struct SendOnDevice {
   uint64_t tile_capacity;
   SendHistograms* histograms;
   SendTables tables;
+  TileSurvey* surveys;
   TileRecord* records;
   TileCode* codes;
   uint8_t* scratch;
@@ -144,8 +175,9 @@ struct SendOnDevice {
   uint64_t body_capacity;
 };
 
-// Bytes of scratch for each change: room for a word a symbol and for raw bits; a dense tile's elements are at most two for each
-// change of one byte, fewer for larger units, and take no more.
+// Bytes of scratch for each change: four for raw bits, of which there are 29 at most, then a word for each of its symbols. A
+// dense tile has two elements a change at most, fewer for larger units, and their words take no more.
+inline constexpr uint64_t kBitBytesPerChange = 4;
 constexpr uint64_t ScratchBytesPerChange(uint32_t unit_bytes) { return 8 + 2 * uint64_t{unit_bytes}; }
 // No tile takes more than it would as plain varints.
 constexpr uint64_t MostBodyBytesPerChange(uint32_t unit_bytes) { return uint64_t{unit_bytes} + 5; }

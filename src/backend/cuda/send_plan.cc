@@ -1,6 +1,7 @@
 #include "backend/cuda/send_plan.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace xorbit::cuda {
 namespace {
@@ -14,15 +15,31 @@ uint64_t StripElements(uint64_t old_address, uint32_t unit_bytes) {
   return (kStripBytes - old_address % kStripBytes) / unit_bytes;
 }
 
-void CutRun(const Run& run, uint64_t old_address, uint64_t new_address, uint32_t unit_bytes, std::vector<Strip>* strips) {
+void CutRun(const Run& run, uint64_t old_address, uint64_t new_address, uint32_t unit_bytes, uint32_t span_index,
+            std::vector<Strip>* strips) {
   for (uint64_t at = 0; at < run.element_count;) {
     const uint64_t first = run.segment_element + at;
     const uint64_t in_window = kWindowElements - first % kWindowElements;
     const uint64_t count =
         std::min({run.element_count - at, in_window, StripElements(old_address + at * unit_bytes, unit_bytes)});
-    strips->push_back({old_address + at * unit_bytes, new_address + at * unit_bytes, first, count});
+    strips->push_back(
+        {old_address + at * unit_bytes, new_address + at * unit_bytes, first, static_cast<uint32_t>(count), span_index});
     at += count;
   }
+}
+
+// With log2(frequency) rounded up to `bits`, the reciprocal is 2^(31 + bits) / frequency, rounded up or down: one of the two
+// divides all x < frequency << 20 exactly.
+SendTable::Entry MakeEntry(uint32_t frequency, uint32_t cumulative) {
+  const uint32_t packed = (kFrequencySum - frequency) | cumulative << kCumulativeAt;
+  if (frequency == 1) return {packed | 1U << kAddendAt, UINT32_MAX};  // (x + 1) * (2^32 - 1) >> 32 is x
+  const auto bits = static_cast<uint32_t>(std::bit_width(frequency - 1));
+  const uint64_t power = uint64_t{1} << (31 + bits);
+  const uint64_t up = DivideRoundUp(power, uint64_t{frequency});
+  const uint64_t excess = up * frequency - power;
+  const bool rounds_down = (uint64_t{frequency} << 20) * excess > power;
+  const auto reciprocal = static_cast<uint32_t>(rounds_down ? up - 1 : up);
+  return {packed | (bits - 1) << kShiftAt | (rounds_down ? 1U : 0U) << kAddendAt, reciprocal};
 }
 
 }  // namespace
@@ -35,8 +52,12 @@ SendPlan PlanSend(const SegmentMap& map, std::span<const uint64_t> tensor_keys, 
   plan.strips.reserve(map.byte_count() / kStripBytes + map.parts().size());
   RunWalker runs(map, 0, map.element_count());
   for (Run run; runs.Next(&run);) {
-    plan.spans.push_back({run.segment_element, run.tensor_element * plan.unit_bytes, tensor_keys[run.tensor_index]});
-    CutRun(run, AddressOf(old_bytes.Of(run)), AddressOf(new_bytes.Of(run)), plan.unit_bytes, &plan.strips);
+    const TensorSpan span{run.segment_element, run.tensor_element * plan.unit_bytes, tensor_keys[run.tensor_index]};
+    const uint64_t old_address = AddressOf(old_bytes.Of(run));
+    const auto span_index = static_cast<uint32_t>(plan.spans.size());
+    CutRun(run, old_address, AddressOf(new_bytes.Of(run)), plan.unit_bytes, span_index, &plan.strips);
+    plan.spans.push_back(span);
+    if ((old_address - span.tensor_byte) % kDigestBlockBytes != 0) plan.digest_blocks_aligned = false;
   }
   plan.spans.push_back({map.element_count(), 0, 0});
   return plan;
@@ -49,8 +70,8 @@ std::vector<SendTile> PlanSendTiles(std::span<const uint32_t> window_counts, uin
   uint64_t first_change = 0;
   bool in_run = false;
   for (const PlannedTile& planned : PlanTiles(windows, element_count, unit_bytes)) {
-    const uint32_t flags = (planned.dense ? kTileDense : 0) | (in_run && !planned.dense ? kTileFollows : 0);
-    tiles.push_back({first_change, planned.change_count, flags});
+    const uint16_t flags = planned.dense ? kTileDense : in_run ? kTileFollows : 0;
+    tiles.push_back({first_change, planned.change_count, flags, 0});
     first_change += planned.change_count;
     in_run = !planned.dense;
   }
@@ -61,25 +82,37 @@ std::vector<SendTile> PlainTiles(uint64_t change_count) {
   std::vector<SendTile> tiles;
   for (uint64_t first = 0; first < change_count; first += kMaxTileChanges) {
     const auto count = static_cast<uint32_t>(std::min<uint64_t>(change_count - first, kMaxTileChanges));
-    tiles.push_back({first, count, first > 0 ? kTileFollows : 0});
+    const uint16_t flags = first > 0 ? kTileFollows : 0;
+    tiles.push_back({first, count, flags, 0});
   }
   return tiles;
 }
 
-std::vector<SendTile> SplitTiles(std::span<const SendTile> tiles, std::span<const TileRecord> records) {
-  assert(tiles.size() == records.size());
+std::vector<SendTile> SplitTiles(std::span<const SendTile> tiles, std::span<const TileSurvey> surveys) {
+  assert(tiles.size() == surveys.size());
   std::vector<SendTile> split;
   for (size_t i = 0; i < tiles.size(); ++i) {
     const SendTile& tile = tiles[i];
-    if (records[i].before != records[i].after || tile.change_count == 1) {
+    if (surveys[i].before != surveys[i].after || tile.change_count == 1) {
       split.push_back(tile);
       continue;
     }
     const uint32_t half = tile.change_count / 2;
-    split.push_back({tile.first_change, half, tile.flags});
-    split.push_back({tile.first_change + half, tile.change_count - half, tile.flags});
+    const auto earlier = static_cast<uint16_t>((tile.flags & kTileDense) != 0 ? tile.earlier_count + half : 0);
+    split.push_back({tile.first_change, half, tile.flags, tile.earlier_count});
+    split.push_back({tile.first_change + half, tile.change_count - half, tile.flags, earlier});
   }
   return split;
+}
+
+SendTable MakeSendTable(const Frequencies& frequencies) {
+  SendTable table{};
+  uint32_t cumulative = 0;
+  for (size_t s = 0; s < frequencies.size(); ++s) {
+    if (frequencies[s] > 0) table.entries[s] = MakeEntry(frequencies[s], cumulative);
+    cumulative += frequencies[s];
+  }
+  return table;
 }
 
 SendTablesPlan PlanSendTables(const SegmentTables& tables, uint32_t unit_bytes) {
@@ -89,7 +122,7 @@ SendTablesPlan PlanSendTables(const SegmentTables& tables, uint32_t unit_bytes) 
     if (std::find(table.frequencies.begin(), table.frequencies.end(), kFrequencySum) != table.frequencies.end()) {
       return kOneSymbol;
     }
-    plan.tables.push_back(MakeEncodeTable(table.frequencies));
+    plan.tables.push_back(MakeSendTable(table.frequencies));
     return static_cast<int8_t>(plan.tables.size() - 1);
   };
   plan.set.has_sparse = tables.has_sparse() ? 1 : 0;

@@ -18,6 +18,8 @@ struct SendPlan {
   uint64_t element_count = 0;
   std::vector<Strip> strips;      // ascending, without holes
   std::vector<TensorSpan> spans;  // with the sentinel
+  // Whether the state digest's blocks of old bytes are aligned in memory, so that the diff can sum it as it passes.
+  bool digest_blocks_aligned = true;
   uint64_t group_count() const { return DivideRoundUp(strips.size(), uint64_t{kStripsPerGroup}); }
   uint64_t window_count() const { return WindowCountOf(element_count); }
 };
@@ -34,12 +36,14 @@ std::vector<SendTile> PlanSendTiles(std::span<const uint32_t> window_counts, uin
 std::vector<SendTile> PlainTiles(uint64_t change_count);
 
 // Halves of the tiles with several changes whose digest is the same before and after, the other tiles as they are.
-std::vector<SendTile> SplitTiles(std::span<const SendTile> tiles, std::span<const TileRecord> records);
+std::vector<SendTile> SplitTiles(std::span<const SendTile> tiles, std::span<const TileSurvey> surveys);
+
+SendTable MakeSendTable(const Frequencies& frequencies);
 
 // The coded tables of a segment in the shape that kernels read, and which they are.
 struct SendTablesPlan {
   SendTables set{};  // without the pointer
-  std::vector<EncodeTable> tables;
+  std::vector<SendTable> tables;
 };
 SendTablesPlan PlanSendTables(const SegmentTables& tables, uint32_t unit_bytes);
 

@@ -24,15 +24,17 @@ class SegmentEncoder {
     XORBIT_RETURN_IF_ERROR(CheckRoom(counters_, *room_));
     SentSegment sent;
     sent.change_count = counters_.change_count;
+    sent.base = counters_.base;
     if (sent.change_count == 0) return sent;
     tile_count_ = DivideRoundUp(sent.change_count, uint64_t{kMaxTileChanges});
     if (counters_.has_dense_window != 0 || counters_.has_long_tile != 0) {
       std::vector<uint32_t> window_counts;
       XORBIT_RETURN_IF_ERROR(stages_->ReadWindowCounts(&window_counts));
       XORBIT_RETURN_IF_ERROR(SetTiles(PlanSendTiles(window_counts, plan_->element_count, plan_->unit_bytes)));
-      XORBIT_RETURN_IF_ERROR(stages_->CountAgain());
+      XORBIT_RETURN_IF_ERROR(stages_->SurveyAgain());
       XORBIT_RETURN_IF_ERROR(stages_->ReadCounts(&counters_, &histograms));
     }
+    XORBIT_RETURN_IF_ERROR(HalveTiles());
     sent.tables = MakeTables(HistogramsOf(histograms, plan_->unit_bytes), plan_->unit_bytes);
     XORBIT_RETURN_IF_ERROR(EncodeTiles(&sent.tables));
     sent.record_count = tile_count_;
@@ -52,15 +54,25 @@ class SegmentEncoder {
     return stages_->SetTiles(tiles_);
   }
 
-  // Again with halved tiles while digests ask for it, then again without tables that do not pay.
+  // While there are tiles whose digest does not tell old from new. The symbols remain those of whole tiles.
+  Status HalveTiles() {
+    while (counters_.unsplit_count > 0) {
+      if (tiles_.empty()) tiles_ = PlainTiles(counters_.change_count);
+      std::vector<TileSurvey> surveys;
+      XORBIT_RETURN_IF_ERROR(stages_->ReadSurveys(&surveys));
+      XORBIT_RETURN_IF_ERROR(SetTiles(SplitTiles(tiles_, surveys)));
+      XORBIT_RETURN_IF_ERROR(stages_->SurveyAgain());
+      SendHistograms ignored{};
+      XORBIT_RETURN_IF_ERROR(stages_->ReadCounts(&counters_, &ignored));
+    }
+    return {};
+  }
+
+  // Again without tables that do not pay.
   Status EncodeTiles(SegmentTables* tables) {
     for (;;) {
       XORBIT_RETURN_IF_ERROR(stages_->Encode(PlanSendTables(*tables, plan_->unit_bytes)));
       XORBIT_RETURN_IF_ERROR(stages_->ReadTotals(&counters_));
-      if (counters_.unsplit_count > 0) {
-        XORBIT_RETURN_IF_ERROR(Split());
-        continue;
-      }
       const TableSavings savings{counters_.sparse_count, counters_.sparse_saved_bytes, counters_.dense_count,
                                  counters_.dense_saved_bytes};
       const SegmentTables kept = WorthKeeping(*tables, savings, plan_->unit_bytes);
@@ -71,23 +83,6 @@ class SegmentEncoder {
     if (counters_.body_bytes <= room_->body_bytes) return {};
     return UsageError("the sender has room for a body of " + std::to_string(room_->body_bytes) + " bytes, not " +
                       std::to_string(counters_.body_bytes) + ": make it for more changes");
-  }
-
-  Status Split() {
-    if (tiles_.empty()) tiles_ = PlainTiles(counters_.change_count);
-    std::vector<TileRecord> records;
-    XORBIT_RETURN_IF_ERROR(stages_->ReadRecords(&records));
-    std::vector<SendTile> split = SplitTiles(tiles_, records);
-    // Half a dense tile may have more elements for each change than its scratch holds.
-    for (size_t i = 0; i < tiles_.size(); ++i) {
-      const bool halved = records[i].before == records[i].after && tiles_[i].change_count > 1;
-      if (halved && (tiles_[i].flags & kTileDense) != 0) {
-        return UnsupportedError(
-            "the CUDA sender does not halve dense tiles whose digest is the same before and after: "
-            "encode this update with the CPU backend");
-      }
-    }
-    return SetTiles(std::move(split));
   }
 
   const SendPlan* plan_;

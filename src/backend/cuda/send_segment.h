@@ -22,18 +22,18 @@ class SendStages {
   SendStages& operator=(const SendStages&) = delete;
   virtual ~SendStages() = default;
 
-  // Finds all changes, puts them in order and counts symbols in PlainTiles.
+  // Finds all changes, puts them in order and surveys PlainTiles.
   virtual Status FindChanges() = 0;
   virtual Status ReadCounts(SendCounters* counters, SendHistograms* histograms) = 0;
   virtual Status ReadWindowCounts(std::vector<uint32_t>* window_counts) = 0;
   // From here on these are the tiles.
   virtual Status SetTiles(std::span<const SendTile> tiles) = 0;
-  virtual Status CountAgain() = 0;
+  virtual Status SurveyAgain() = 0;
   // Encodes and packs all tiles.
   virtual Status Encode(const SendTablesPlan& tables) = 0;
   virtual Status ReadTotals(SendCounters* counters) = 0;
-  // The records of the last encoding.
-  virtual Status ReadRecords(std::vector<TileRecord>* records) = 0;
+  // Of all tiles, after the counts of their survey were read.
+  virtual Status ReadSurveys(std::vector<TileSurvey>* surveys) = 0;
 };
 
 // How much a device has room for.
@@ -51,6 +51,7 @@ struct SentSegment {
   uint64_t record_count = 0;
   uint64_t body_bytes = 0;
   StateDigest change;
+  StateDigest base;  // of the old bytes, if the stages sum it
 };
 
 // kUsage, with the numbers, if there are more changes than `room` is for: nothing is lost, but the segment has to be encoded

@@ -32,6 +32,12 @@ XORBIT_DEVICE uint64_t ShuffleXor(uint64_t value, uint32_t mask) { return __shfl
 XORBIT_DEVICE void SyncWarp() { __syncwarp(); }
 XORBIT_DEVICE uint32_t CountBits(uint32_t bits) { return static_cast<uint32_t>(__popc(bits)); }
 XORBIT_DEVICE uint32_t MultiplyHigh(uint32_t a, uint32_t b) { return __umulhi(a, b); }
+XORBIT_DEVICE uint32_t CountBits(uint64_t bits) { return static_cast<uint32_t>(__popcll(bits)); }
+// Of a number that is not 0.
+XORBIT_DEVICE uint32_t CountTrailingZeros(uint32_t bits) { return static_cast<uint32_t>(__ffs(static_cast<int>(bits)) - 1); }
+XORBIT_DEVICE uint32_t CountTrailingZeros(uint64_t bits) {
+  return static_cast<uint32_t>(__ffsll(static_cast<long long>(bits)) - 1);
+}
 // The 32 bits from bit `shift` < 32 of high:low on.
 XORBIT_DEVICE uint32_t FunnelShift(uint32_t low, uint32_t high, uint32_t shift) { return __funnelshift_r(low, high, shift); }
 XORBIT_DEVICE uint32_t AtomicXor(uint32_t* word, uint32_t bits) { return atomicXor(word, bits); }
@@ -70,6 +76,9 @@ uint64_t ShuffleXor(uint64_t value, uint32_t mask);
 void SyncWarp();
 inline uint32_t CountBits(uint32_t bits) { return static_cast<uint32_t>(std::popcount(bits)); }
 inline uint32_t MultiplyHigh(uint32_t a, uint32_t b) { return static_cast<uint32_t>(uint64_t{a} * b >> 32); }
+inline uint32_t CountBits(uint64_t bits) { return static_cast<uint32_t>(std::popcount(bits)); }
+inline uint32_t CountTrailingZeros(uint32_t bits) { return static_cast<uint32_t>(std::countr_zero(bits)); }
+inline uint32_t CountTrailingZeros(uint64_t bits) { return static_cast<uint32_t>(std::countr_zero(bits)); }
 inline uint32_t FunnelShift(uint32_t low, uint32_t high, uint32_t shift) {
   return static_cast<uint32_t>((uint64_t{high} << 32 | low) >> shift);
 }

@@ -191,38 +191,79 @@ Status Bench(const Result<SendModel>& made, const SendBenchOptions& options, Rep
                SegmentBytes::InImage(model.map, {new_dev, model.byte_count}));
   const std::chrono::duration<double, std::milli> planning = std::chrono::steady_clock::now() - start;
   report->Note(model.name, "milliseconds to plan, once", std::to_string(planning.count()));
-  for (const uint32_t diff_stages : options.diff_stages) {
+  for (const bool with_base : {true, false}) {
     SenderOptions sender_options;
-    sender_options.change_count = model.room;
-    sender_options.diff_kind = static_cast<DiffKind>(diff_stages);
+    sender_options.with_base = with_base;
+    sender_options.sizes.change_count = model.room;
     const uint64_t device_bytes = CudaSender::DeviceBytesFor(plan, sender_options);
     report->Note(model.name, "device bytes of the sender", std::to_string(device_bytes));
     XORBIT_ASSIGN_OR_RETURN(const DeviceBuffer memory, DeviceBuffer::Make(device_bytes));
     XORBIT_ASSIGN_OR_RETURN(const PinnedBuffer pinned, PinnedBuffer::Make(CudaSender::kPinnedBytes));
     XORBIT_ASSIGN_OR_RETURN(CudaSender sender,
                             CudaSender::Make(plan, sender_options, memory.data_dev(), pinned.bytes(), report->stream()));
-    const std::string variant = std::to_string(diff_stages) + " stages: ";
+    const std::string variant = with_base ? "with base digest: " : "";
     XORBIT_ASSIGN_OR_RETURN(const SentSegment sent, MeasureStages(model, variant, &sender, options.repeats, read_ms, report));
-    const bool last = diff_stages == options.diff_stages.back();
-    if (last) XORBIT_RETURN_IF_ERROR(CheckResult(model, sent, sender, options.verify, report));
-    if (last) {
-      report->Measure(model.name, "bring the baseline forward", 0, sent.change_count, [&] { return sender.BringForward(); });
-    }
+    if (with_base || sent.change_count == 0) continue;
+    XORBIT_RETURN_IF_ERROR(CheckResult(model, sent, sender, options.verify, report));
+    report->Measure(model.name, "bring the baseline forward", 0, sent.change_count, [&] { return sender.BringForward(); });
+  }
+  return {};
+}
+
+ChangeFormula OnePercentOfBf16() {
+  ChangeFormula bf16;
+  bf16.unit_bytes = 2;
+  bf16.element_threshold = static_cast<uint64_t>(std::llround(0.01 * 4294967296.0));
+  return bf16;
+}
+
+Status BenchPinned(double gigabytes, Report* report) {
+  XORBIT_ASSIGN_OR_RETURN(const SendModel model,
+                          MakeModel("send-pinned-bf16-1%", gigabytes, Dtype::kBF16, OnePercentOfBf16(), 0.01));
+  XORBIT_ASSIGN_OR_RETURN(const DeviceBuffer states, DeviceBuffer::Make(2 * model.byte_count));
+  uint8_t* const new_dev = states.data_dev() + model.byte_count;
+  XORBIT_RETURN_IF_ERROR(Fill(model, states.data_dev(), false, report->stream()));
+  XORBIT_RETURN_IF_ERROR(Fill(model, new_dev, true, report->stream()));
+  XORBIT_ASSIGN_OR_RETURN(const PinnedBuffer olds, PinnedBuffer::Make(model.byte_count));
+  const double copy_ms =
+      report
+          ->Measure(model.name, "copy of old bytes over the bus", model.byte_count, 0,
+                    [&] {
+                      return CudaStatus(cudaMemcpyAsync(olds.bytes().data(), states.data_dev(), model.byte_count,
+                                                        cudaMemcpyDeviceToHost, report->stream()),
+                                        "cudaMemcpyAsync");
+                    })
+          .median_ms;
+  const SendPlan plan = PlanSend(model.map, TensorKeysOf(model.layout), SegmentBytes::InImage(model.map, olds.bytes()),
+                                 SegmentBytes::InImage(model.map, {new_dev, model.byte_count}));
+  for (const uint64_t slot_bytes : {uint64_t{0}, uint64_t{16} << 20, uint64_t{64} << 20}) {
+    SenderOptions options;
+    options.sizes.change_count = model.room;
+    options.sizes.slot_bytes = slot_bytes;
+    XORBIT_ASSIGN_OR_RETURN(const DeviceBuffer memory, DeviceBuffer::Make(CudaSender::DeviceBytesFor(plan, options)));
+    XORBIT_ASSIGN_OR_RETURN(const PinnedBuffer pinned, PinnedBuffer::Make(CudaSender::kPinnedBytes));
+    XORBIT_ASSIGN_OR_RETURN(CudaSender sender,
+                            CudaSender::Make(plan, options, memory.data_dev(), pinned.bytes(), report->stream()));
+    const std::string variant = slot_bytes == 0 ? "as they are: " : std::to_string(slot_bytes >> 20) + " MiB slots: ";
+    XORBIT_RETURN_IF_ERROR(MeasureStages(model, variant, &sender, report->repeats(), copy_ms, report).status());
   }
   return {};
 }
 
 }  // namespace
 
+void BenchPinnedSend(double gigabytes, Report* report) {
+  report->Check(BenchPinned(gigabytes, report), "sender benchmark of pinned old bytes");
+}
+
 void BenchSend(const SendBenchOptions& options, Report* report) {
   ChangeFormula bytes;
   bytes.cell_threshold = static_cast<uint64_t>(std::llround(0.00085 * 16 * 4294967296.0));
-  ChangeFormula bf16;
-  bf16.unit_bytes = 2;
-  bf16.element_threshold = static_cast<uint64_t>(std::llround(0.01 * 4294967296.0));
+  report->Check(Bench(MakeModel("send-bytes-unchanged", options.gigabytes, Dtype::kU8, ChangeFormula{}, 0), options, report),
+                "sender benchmark of equal states");
   report->Check(Bench(MakeModel("send-bytes-0.085%", options.gigabytes, Dtype::kU8, bytes, 0.00085), options, report),
                 "sender benchmark of bytes");
-  report->Check(Bench(MakeModel("send-bf16-1%", options.gigabytes, Dtype::kBF16, bf16, 0.01), options, report),
+  report->Check(Bench(MakeModel("send-bf16-1%", options.gigabytes, Dtype::kBF16, OnePercentOfBf16(), 0.01), options, report),
                 "sender benchmark of BF16");
 }
 

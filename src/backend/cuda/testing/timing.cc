@@ -70,7 +70,10 @@ void Report::Check(bool holds, const std::string& what) {
 }
 
 Status Upload(uint8_t* to_dev, ConstBytes from) {
-  return CudaStatus(cudaMemcpy(to_dev, from.data(), from.size(), cudaMemcpyHostToDevice), "cudaMemcpy to the device");
+  XORBIT_RETURN_IF_ERROR(
+      CudaStatus(cudaMemcpy(to_dev, from.data(), from.size(), cudaMemcpyHostToDevice), "cudaMemcpy to the device"));
+  // A copy from ordinary memory returns before its last bytes have arrived, and other streams do not wait for it.
+  return CudaStatus(cudaDeviceSynchronize(), "cudaDeviceSynchronize after a copy");
 }
 Status Download(MutableBytes to, const uint8_t* from_dev) {
   return CudaStatus(cudaMemcpy(to.data(), from_dev, to.size(), cudaMemcpyDeviceToHost), "cudaMemcpy from the device");

@@ -265,7 +265,7 @@ void CheckHalves(uint64_t element_count, uint64_t first_hidden, uint64_t changed
   const SegmentBytes olds = SegmentBytes::InImage(map, bytes_of(before));
   const SegmentBytes news = SegmentBytes::InImage(map, bytes_of(after));
   const Result<EncodedOwner> want =
-      MakeCpuBackend()->EncodeDiff(layout, {&map, 1}, {&olds, 1}, {&news, 1}, CodecId::kSparse, {});
+      MakeCpuBackend()->EncodeDiff(layout, {&map, 1}, {.bytes = {&olds, 1}}, {&news, 1}, CodecId::kSparse, {});
   ASSERT_TRUE(want.ok()) << want.status().message();
   EXPECT_GT(want->segments[0].record_count, 1U);
   const Result<EncodedSegment> got = EncodeEmulated(PlanSend(map, keys, olds, news), {element_count, element_count, 0});

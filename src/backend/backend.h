@@ -10,6 +10,7 @@
 
 #include "backend/due_changes.h"
 #include "backend/prepared_update.h"
+#include "backend/serving_throttle.h"
 #include "change/state_digest.h"
 #include "codec/codec.h"
 #include "payload/payload_reader.h"
@@ -73,8 +74,9 @@ class Backend {
 
   // The same of live memory, through its map: D over the elements that this memory counts, which add up over the ranks of a
   // cohort. Of shadows and derived tensors the kept copies count. `live` fits its map, and the map the layout. Cannot fail on
-  // host memory.
-  virtual Result<StateDigest> ScanLive(const Layout& layout, const LiveMemory& live, ScanScope scope, int threads) const = 0;
+  // host memory, and then looks at `threads` only; on a device at `throttle` only.
+  virtual Result<StateDigest> ScanLive(const Layout& layout, const LiveMemory& live, ScanScope scope, int threads,
+                                       const ServingThrottle& throttle) const = 0;
 
   // Receiver, while the sampler still runs: decodes and validates every record of a delta's payloads, compares each with live
   // memory where it has digests, and stages what the pause needs. Live memory is only read. `layout` is the payloads'; the

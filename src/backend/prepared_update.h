@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "backend/serving_throttle.h"
 #include "backend/undo_memory.h"
 #include "base/status.h"
 #include "change/state_digest.h"
@@ -32,6 +33,8 @@ struct PrepareOptions {
   // Keeps the changes in live coordinates if they take no more than this, so that decoding and map search leave the pause. 0:
   // never. Host memory only.
   uint64_t localise_budget_bytes = kDefaultLocaliseBytes;
+  // How hard Prepare may work while the engine serves. On a device only.
+  ServingThrottle throttle = {};
 };
 
 // Lane 0 over the counted elements of one record that this memory holds, before and after in the direction taken.

@@ -72,6 +72,7 @@ Status Receiver::PreparePayloads() {
   options.undo_versions = {version_, staged_->to, holding_.updated, {}, holding_.frozen};
   options.partial = cohort_.partial();
   options.localise_budget_bytes = options_.localise_budget_bytes;
+  options.throttle = throttle_;
   prepared_epoch_ = live_.map->epoch();
   XORBIT_ASSIGN_OR_RETURN(prepared_, backend_.Prepare(stream_.layout(), staged_->payloads(), live_, options));
   callbacks_.clear();

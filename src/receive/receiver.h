@@ -31,6 +31,7 @@ struct ReceiverOptions {
   // for this receiver alone. Large enough for the old and new values of an update. A receiver of the next process is given the
   // same. Empty: none.
   MutableBytes undo_memory{};
+  ServingThrottle throttle = {};  // of work on a device, from when the engine serves
   std::chrono::milliseconds pause_deadline{1'000};
   std::chrono::milliseconds refresh_deadline{1'000};
   std::chrono::milliseconds resume_deadline{1'000};
@@ -126,6 +127,7 @@ class Receiver {
   Engine& engine_;
   CohortMember& cohort_;
   ReceiverOptions options_;
+  ServingThrottle throttle_ = ServingThrottle::None();  // until the engine serves
 
   SyncState state_ = SyncState::kIdle;
   uint64_t version_ = 0;

@@ -48,9 +48,11 @@ Status Receiver::CheckMap() const {
 }
 
 Result<Receiver::Holding> Receiver::Scan() const {
-  XORBIT_ASSIGN_OR_RETURN(const StateDigest all, backend_.ScanLive(stream_.layout(), live_, ScanScope::kAll, options_.threads));
-  XORBIT_ASSIGN_OR_RETURN(const StateDigest frozen,
-                          backend_.ScanLive(stream_.layout(), live_, ScanScope::kFrozen, options_.threads));
+  const auto scan = [&](ScanScope scope) {
+    return backend_.ScanLive(stream_.layout(), live_, scope, options_.threads, throttle_);
+  };
+  XORBIT_ASSIGN_OR_RETURN(const StateDigest all, scan(ScanScope::kAll));
+  XORBIT_ASSIGN_OR_RETURN(const StateDigest frozen, scan(ScanScope::kFrozen));
   return Holding{all - frozen, frozen};
 }
 

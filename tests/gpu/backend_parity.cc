@@ -25,6 +25,9 @@ void CompareReports(const PrepareReport& got, const PrepareReport& want, const s
   report->Check(got.sums == want.sums, what + "sums of records");
 }
 
+// One unit of work at a time, so that even a small update takes many slices.
+constexpr ServingThrottle kShortSlices{1, 1, 1, 1};
+
 void CheckOnce(const Backend& cuda_backend, const Backend& cpu_backend, const Case& c, const PrepareOptions& options,
                Report* report) {
   const std::string what = Where(
@@ -62,6 +65,7 @@ void CheckBackend(const Backend& cuda_backend, const Backend& cpu_backend, const
       PrepareOptions options;
       options.keep_undo_log = keep_undo_log;
       options.partial = partial;
+      options.throttle = partial ? kShortSlices : ServingThrottle::None();
       CheckOnce(cuda_backend, cpu_backend, c, options, report);
     }
   }
@@ -70,8 +74,9 @@ void CheckBackend(const Backend& cuda_backend, const Backend& cpu_backend, const
   const std::vector<MutableBytes> host(image.begin(), image.end());
   const std::vector<MutableBytes> device = RegionsOf(c);
   for (const ScanScope scope : {ScanScope::kAll, ScanScope::kFrozen}) {
-    const auto want = cpu_backend.ScanLive(c.layout(), {&c.map, host, {}}, scope, 1);
-    const auto got = cuda_backend.ScanLive(c.layout(), {&c.map, device, {}}, scope, 1);
+    const ServingThrottle throttle = scope == ScanScope::kAll ? kShortSlices : ServingThrottle::None();
+    const auto want = cpu_backend.ScanLive(c.layout(), {&c.map, host, {}}, scope, 1, {});
+    const auto got = cuda_backend.ScanLive(c.layout(), {&c.map, device, {}}, scope, 1, throttle);
     report->Check(got.status(), Where(c, "scan of live memory"));
     if (got.ok())
       report->Check(*got == *want, Where(c, "scan of live memory: expected " + ToText(*want) + ", got " + ToText(*got)));

@@ -56,7 +56,8 @@ class CpuBackend final : public Backend {
     return ScanDigest(layout, bytes, scope, threads);
   }
 
-  Result<StateDigest> ScanLive(const Layout& layout, const LiveMemory& live, ScanScope scope, int threads) const override {
+  Result<StateDigest> ScanLive(const Layout& layout, const LiveMemory& live, ScanScope scope, int threads,
+                               const ServingThrottle& /*throttle*/) const override {
     return ScanLiveMemory(layout, live, scope, threads);
   }
 

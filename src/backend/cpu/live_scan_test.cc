@@ -37,10 +37,10 @@ TEST(LiveScan, RanksAddUpToTheState) {
     for (LiveMapSpec& spec : DealOut(random, whole, Between(random, 1, 3))) {
       RandomLiveMemory live(random, layout, LiveMap::Make(layout, std::move(spec)).value());
       live.Fill(tensors.bytes());
-      const StateDigest rank = backend->ScanLive(layout, live.memory(), ScanScope::kAll, 2).value();
-      EXPECT_EQ(backend->ScanLive(layout, live.memory(), ScanScope::kAll, 1).value(), rank);
+      const StateDigest rank = backend->ScanLive(layout, live.memory(), ScanScope::kAll, 2, {}).value();
+      EXPECT_EQ(backend->ScanLive(layout, live.memory(), ScanScope::kAll, 1, {}).value(), rank);
       all += rank;
-      frozen += backend->ScanLive(layout, live.memory(), ScanScope::kFrozen, 2).value();
+      frozen += backend->ScanLive(layout, live.memory(), ScanScope::kFrozen, 2, {}).value();
     }
     EXPECT_EQ(all, OracleDigest(layout, tensors.bytes()));
     EXPECT_EQ(frozen, FrozenDigest(layout, tensors));
@@ -64,7 +64,7 @@ TEST(LiveScan, CountsKeptCopiesAndAliases) {
   spec.derived.push_back({0, "refresh"});
   RandomLiveMemory live(random, layout, LiveMap::Make(layout, std::move(spec)).value());
   live.Fill(tensors.bytes());
-  EXPECT_EQ(backend->ScanLive(layout, live.memory(), ScanScope::kAll, 2).value(), OracleDigest(layout, tensors.bytes()));
+  EXPECT_EQ(backend->ScanLive(layout, live.memory(), ScanScope::kAll, 2, {}).value(), OracleDigest(layout, tensors.bytes()));
 }
 
 }  // namespace

@@ -39,10 +39,11 @@ class CudaBackend final : public Backend {
     return host_->Scan(layout, bytes, scope, threads);
   }
 
-  Result<StateDigest> ScanLive(const Layout& layout, const LiveMemory& live, ScanScope scope, int threads) const override {
+  Result<StateDigest> ScanLive(const Layout& layout, const LiveMemory& live, ScanScope scope, int threads,
+                               const ServingThrottle& throttle) const override {
     XORBIT_ASSIGN_OR_RETURN(const std::optional<int> device, cuda::DeviceOf(live.regions));
-    if (!device) return host_->ScanLive(layout, live, scope, threads);
-    return cuda::ScanDeviceMemory(layout, live, scope, *device);
+    if (!device) return host_->ScanLive(layout, live, scope, threads, throttle);
+    return cuda::ScanDeviceMemory(layout, live, scope, throttle, *device);
   }
 
   Result<std::unique_ptr<PreparedUpdate>> Prepare(const Layout& layout, std::span<const PayloadView> payloads,

@@ -8,14 +8,23 @@
 namespace xorbit::cuda {
 
 Result<Stream> MakeStream() {
+  int least = 0;
+  XORBIT_RETURN_IF_ERROR(CudaStatus(cudaDeviceGetStreamPriorityRange(&least, nullptr), "cudaDeviceGetStreamPriorityRange"));
   cudaStream_t stream = nullptr;
-  XORBIT_RETURN_IF_ERROR(CudaStatus(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags"));
+  XORBIT_RETURN_IF_ERROR(
+      CudaStatus(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, least), "cudaStreamCreateWithPriority"));
   return Stream(stream);
 }
 
 Result<Event> MakeEvent() {
   cudaEvent_t event = nullptr;
   XORBIT_RETURN_IF_ERROR(CudaStatus(cudaEventCreate(&event), "cudaEventCreate"));
+  return Event(event);
+}
+
+Result<Event> MakeSleepingEvent() {
+  cudaEvent_t event = nullptr;
+  XORBIT_RETURN_IF_ERROR(CudaStatus(cudaEventCreateWithFlags(&event, cudaEventBlockingSync), "cudaEventCreateWithFlags"));
   return Event(event);
 }
 

@@ -35,8 +35,11 @@ class Owner {
 
 using Stream = Owner<cudaStream_t, &cudaStreamDestroy>;
 using Event = Owner<cudaEvent_t, &cudaEventDestroy>;
+// Of the least priority, which is also the default: behind whatever an engine asks more for.
 Result<Stream> MakeStream();
 Result<Event> MakeEvent();
+// One that a thread waits for asleep.
+Result<Event> MakeSleepingEvent();
 // Waits for both events, then tells the time between them.
 Result<double> MillisecondsBetween(const Event& begin, const Event& end);
 

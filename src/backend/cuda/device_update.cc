@@ -5,6 +5,7 @@
 
 #include "backend/cuda/cuda_status.h"
 #include "backend/cuda/device.h"
+#include "backend/cuda/paced_run.h"
 #include "backend/cuda/report_of.h"
 #include "backend/cuda/staged_update.h"
 
@@ -34,10 +35,16 @@ class DeviceUpdate final : public PreparedUpdate {
     const std::vector<RegionBounds> bounds = BoundsOf(live.regions);
     XORBIT_ASSIGN_OR_RETURN(plan_, PlanUpdate(layout, payloads_, map_, bounds));
     XORBIT_RETURN_IF_ERROR(Stage(options));
-    XORBIT_RETURN_IF_ERROR(LaunchPreflight(staged_.update(), keeps_log(), {}, stream_.get()));
+    const LaunchShape shape{0, options.throttle.blocks};
+    XORBIT_RETURN_IF_ERROR(RunPaced(plan_.item_count, options.throttle, stream_.get(), [&](uint64_t begin, uint64_t end) {
+      return LaunchPreflight(staged_.Slice(plan_, begin, end), keeps_log(), shape, stream_.get());
+    }));
     XORBIT_RETURN_IF_ERROR(ReadCounters());
     XORBIT_RETURN_IF_ERROR(StatusOfReports(plan_, counters()));
-    XORBIT_RETURN_IF_ERROR(LaunchStreamSums(staged_.update(), {}, stream_.get()));
+    const uint64_t streamed_items = staged_.update().stream_bytes_per_change > 0 ? plan_.item_count : 0;
+    XORBIT_RETURN_IF_ERROR(RunPaced(streamed_items, options.throttle, stream_.get(), [&](uint64_t begin, uint64_t end) {
+      return LaunchStreamSums(staged_.Slice(plan_, begin, end), shape, stream_.get());
+    }));
     std::vector<TileSums> sums;
     if (options.partial) {
       XORBIT_ASSIGN_OR_RETURN(sums, staged_.ReadCountedSums(stream_.get()));
@@ -87,6 +94,7 @@ class DeviceUpdate final : public PreparedUpdate {
     stage.stream_bytes_per_change = options.keep_undo_log ? 0 : StreamBytesPerChangeFor(plan_);
     stage.inverse = options.direction == Direction::kInverse;
     stage.partial = options.partial;
+    stage.throttle = options.throttle;
     Result<DeviceBuffer> memory = DeviceBuffer::Make(StagedUpdate::BytesFor(plan_, stage));
     if (!memory.ok()) {
       static_cast<void>(cudaGetLastError());  // it is dealt with here

@@ -18,7 +18,8 @@ inline constexpr uint32_t kApplyBlocks = 4;
 template <typename... Parameters, typename... Arguments>
 Status LaunchOverTiles(const char* name, void (*kernel)(UpdateOnDevice, Parameters...), uint32_t default_blocks,
                        const UpdateOnDevice& update, const LaunchShape& shape, cudaStream_t stream, Arguments... arguments) {
-  if (update.item_count == 0) return {};
+  const uint64_t item_count = update.items.end - update.items.begin;
+  if (item_count == 0) return {};
   int device = 0;
   int multiprocessors = 0;
   XORBIT_RETURN_IF_ERROR(CudaStatus(cudaGetDevice(&device), "cudaGetDevice"));
@@ -30,8 +31,8 @@ Status LaunchOverTiles(const char* name, void (*kernel)(UpdateOnDevice, Paramete
                                       static_cast<int>(update.table_bytes)),
                  std::string("cudaFuncSetAttribute of ") + name));
   const uint32_t blocks_each = shape.blocks_per_multiprocessor > 0 ? shape.blocks_per_multiprocessor : default_blocks;
-  const uint64_t block_count =
-      std::min<uint64_t>(update.item_count, uint64_t{blocks_each} * static_cast<uint32_t>(multiprocessors));
+  uint64_t block_count = std::min<uint64_t>(item_count, uint64_t{blocks_each} * static_cast<uint32_t>(multiprocessors));
+  if (shape.most_blocks > 0) block_count = std::min<uint64_t>(block_count, shape.most_blocks);
   kernel<<<static_cast<uint32_t>(block_count), kThreadsPerBlock, update.table_bytes, stream>>>(update, arguments...);
   return CudaStatus(cudaGetLastError(), std::string("launch of ") + name);
 }

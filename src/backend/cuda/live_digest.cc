@@ -6,6 +6,7 @@
 #include "backend/cuda/cuda_memory.h"
 #include "backend/cuda/cuda_status.h"
 #include "backend/cuda/device.h"
+#include "backend/cuda/paced_run.h"
 #include "backend/cuda/scan_kernels.h"
 #include "backend/cuda/scattered_scan.h"
 #include "base/text.h"
@@ -87,7 +88,8 @@ const T* As(const DeviceBuffer& buffer) {
 
 }  // namespace
 
-Result<StateDigest> ScanDeviceMemory(const Layout& layout, const LiveMemory& live, ScanScope scope, int device) {
+Result<StateDigest> ScanDeviceMemory(const Layout& layout, const LiveMemory& live, ScanScope scope,
+                                     const ServingThrottle& throttle, int device) {
   XORBIT_RETURN_IF_ERROR(CheckMemory(layout, live));
   if (!live.map->kept_tensors().empty()) {
     return UnsupportedError("tensor " + Quoted(layout.tensors()[live.map->kept_tensors().front()].name) +
@@ -103,9 +105,15 @@ Result<StateDigest> ScanDeviceMemory(const Layout& layout, const LiveMemory& liv
   XORBIT_ASSIGN_OR_RETURN(const DeviceBuffer classes_dev, ToDevice(live.map->classes(), stream.get()));
   XORBIT_ASSIGN_OR_RETURN(const DeviceBuffer digest_dev, ToDevice(std::span<const StateDigest>(&digest, 1), stream.get()));
   auto* sum_dev = reinterpret_cast<StateDigest*>(digest_dev.data_dev());
-  XORBIT_RETURN_IF_ERROR(LaunchScan(As<ScanRange>(pieces_dev), pieces.size(), 2, {}, sum_dev, stream.get()));
-  XORBIT_RETURN_IF_ERROR(LaunchScatteredScan(As<ScatteredRange>(scattered_dev), plan.scattered.size(),
-                                             As<PieceClass>(classes_dev), sum_dev, stream.get()));
+  const auto scan = [&](uint64_t begin, uint64_t end) {
+    return LaunchScan(As<ScanRange>(pieces_dev) + begin, end - begin, 2, throttle.blocks, sum_dev, stream.get());
+  };
+  const auto scan_scattered = [&](uint64_t begin, uint64_t end) {
+    return LaunchScatteredScan(As<ScatteredRange>(scattered_dev) + begin, end - begin, As<PieceClass>(classes_dev),
+                               throttle.blocks, sum_dev, stream.get());
+  };
+  XORBIT_RETURN_IF_ERROR(RunPaced(pieces.size(), throttle, stream.get(), scan));
+  XORBIT_RETURN_IF_ERROR(RunPaced(plan.scattered.size(), throttle, stream.get(), scan_scattered));
   XORBIT_RETURN_IF_ERROR(CudaStatus(cudaMemcpyAsync(&digest, sum_dev, sizeof(digest), cudaMemcpyDeviceToHost, stream.get()),
                                     "cudaMemcpyAsync of a digest"));
   XORBIT_RETURN_IF_ERROR(

@@ -7,6 +7,7 @@ namespace xorbit::cuda {
 
 // The contract of Backend::ScanLive, for live memory all of whose regions lie on `device`. Works on a stream of its own.
 // kUnsupported if the map keeps canonical copies.
-Result<StateDigest> ScanDeviceMemory(const Layout& layout, const LiveMemory& live, ScanScope scope, int device);
+Result<StateDigest> ScanDeviceMemory(const Layout& layout, const LiveMemory& live, ScanScope scope,
+                                     const ServingThrottle& throttle, int device);
 
 }  // namespace xorbit::cuda

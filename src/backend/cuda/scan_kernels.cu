@@ -87,17 +87,13 @@ __device__ __forceinline__ void ScanPiece(const ScanRange& range, const LaneFact
 }
 
 template <uint32_t kLaneCount>
-__global__ void __launch_bounds__(kScanThreads)
-    ScanKernel(const ScanRange* pieces, uint64_t piece_count, uint32_t pause_nanoseconds, StateDigest* digest) {
+__global__ void __launch_bounds__(kScanThreads) ScanKernel(const ScanRange* pieces, uint64_t piece_count, StateDigest* digest) {
   LaneFactors factors;
 #pragma unroll
   for (uint32_t i = 0; i < 8; ++i)
     factors.of_word[i / 4][i % 4] = WordFactorAt(kDigestWordsPerBlock * (i / 4) + 4 * (threadIdx.x % 4) + i % 4);
   uint64_t sums[2] = {0, 0};
-  for (uint64_t i = blockIdx.x; i < piece_count; i += gridDim.x) {
-    ScanPiece<kLaneCount>(pieces[i], factors, sums);
-    if (pause_nanoseconds > 0) __nanosleep(pause_nanoseconds);
-  }
+  for (uint64_t i = blockIdx.x; i < piece_count; i += gridDim.x) ScanPiece<kLaneCount>(pieces[i], factors, sums);
 #pragma unroll
   for (uint32_t lane = 0; lane < kLaneCount; ++lane) {
     const uint64_t sum = WarpSum(sums[lane]);
@@ -121,7 +117,7 @@ std::vector<ScanRange> CutScanRanges(std::span<const ScanRange> ranges) {
   return pieces;
 }
 
-Status LaunchScan(const ScanRange* pieces_dev, uint64_t piece_count, uint32_t lane_count, const ScanThrottle& throttle,
+Status LaunchScan(const ScanRange* pieces_dev, uint64_t piece_count, uint32_t lane_count, uint32_t most_blocks,
                   StateDigest* digest_dev, cudaStream_t stream) {
   if (piece_count == 0) return {};
   int device = 0;
@@ -130,12 +126,12 @@ Status LaunchScan(const ScanRange* pieces_dev, uint64_t piece_count, uint32_t la
   XORBIT_RETURN_IF_ERROR(CudaStatus(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device),
                                     "cudaDeviceGetAttribute of the multiprocessor count"));
   constexpr uint32_t kBlocksEach = 8;
-  const uint64_t most = throttle.blocks > 0 ? throttle.blocks : uint64_t{kBlocksEach} * static_cast<uint32_t>(multiprocessors);
+  const uint64_t most = most_blocks > 0 ? most_blocks : uint64_t{kBlocksEach} * static_cast<uint32_t>(multiprocessors);
   const auto blocks = static_cast<uint32_t>(std::min(piece_count, most));
   if (lane_count == 1) {
-    ScanKernel<1><<<blocks, kScanThreads, 0, stream>>>(pieces_dev, piece_count, throttle.pause_nanoseconds, digest_dev);
+    ScanKernel<1><<<blocks, kScanThreads, 0, stream>>>(pieces_dev, piece_count, digest_dev);
   } else {
-    ScanKernel<2><<<blocks, kScanThreads, 0, stream>>>(pieces_dev, piece_count, throttle.pause_nanoseconds, digest_dev);
+    ScanKernel<2><<<blocks, kScanThreads, 0, stream>>>(pieces_dev, piece_count, digest_dev);
   }
   return CudaStatus(cudaGetLastError(), "launch of the digest scan");
 }

@@ -23,14 +23,9 @@ struct ScanRange {
 // A piece of a range, which one block scans: cut on the host, so that blocks have equal work.
 std::vector<ScanRange> CutScanRanges(std::span<const ScanRange> ranges);
 
-// How hard a scan may work beside the sampler.
-struct ScanThrottle {
-  uint32_t blocks = 0;             // 0: as many as the device holds
-  uint32_t pause_nanoseconds = 0;  // that a block sleeps after each piece
-};
-
-// Adds the digest of all pieces to *digest_dev, in stream order: both lanes, or only lane 0 if lane_count is 1.
-Status LaunchScan(const ScanRange* pieces_dev, uint64_t piece_count, uint32_t lane_count, const ScanThrottle& throttle,
+// Adds the digest of all pieces to *digest_dev, in stream order: both lanes, or only lane 0 if lane_count is 1. By most_blocks
+// blocks at most; 0: as many as the device holds.
+Status LaunchScan(const ScanRange* pieces_dev, uint64_t piece_count, uint32_t lane_count, uint32_t most_blocks,
                   StateDigest* digest_dev, cudaStream_t stream);
 
 }  // namespace xorbit::cuda

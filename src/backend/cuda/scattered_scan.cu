@@ -75,10 +75,10 @@ __global__ void __launch_bounds__(kScatteredThreads)
 }  // namespace
 
 Status LaunchScatteredScan(const ScatteredRange* ranges_dev, uint64_t range_count, const PieceClass* classes_dev,
-                           StateDigest* digest_dev, cudaStream_t stream) {
+                           uint32_t most_blocks, StateDigest* digest_dev, cudaStream_t stream) {
   if (range_count == 0) return {};
-  constexpr uint64_t kMostBlocks = 2048;  // more than any device holds at once
-  const auto blocks = static_cast<uint32_t>(std::min(range_count, kMostBlocks));
+  constexpr uint32_t kManyBlocks = 2048;  // more than any device holds at once
+  const auto blocks = static_cast<uint32_t>(std::min<uint64_t>(range_count, most_blocks > 0 ? most_blocks : kManyBlocks));
   ScatteredScanKernel<<<blocks, kScatteredThreads, 0, stream>>>(ranges_dev, range_count, classes_dev, digest_dev);
   return CudaStatus(cudaGetLastError(), "launch of the scan of scattered granules");
 }

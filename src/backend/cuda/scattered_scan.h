@@ -23,8 +23,8 @@ struct ScatteredRange {
   uint32_t reserved;
 };
 
-// Adds the digest of all ranges to *digest_dev, in stream order.
+// Adds the digest of all ranges to *digest_dev, in stream order. By most_blocks blocks at most; 0: as many as the device holds.
 Status LaunchScatteredScan(const ScatteredRange* ranges_dev, uint64_t range_count, const PieceClass* classes_dev,
-                           StateDigest* digest_dev, cudaStream_t stream);
+                           uint32_t most_blocks, StateDigest* digest_dev, cudaStream_t stream);
 
 }  // namespace xorbit::cuda

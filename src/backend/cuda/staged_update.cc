@@ -5,16 +5,12 @@
 
 #include "backend/cuda/arena.h"
 #include "backend/cuda/cuda_status.h"
+#include "backend/cuda/paced_run.h"
 #include "base/checked_math.h"
 #include "base/text.h"
 
 namespace xorbit::cuda {
 namespace {
-
-Status CopyIn(void* to_dev, const void* from_host, uint64_t byte_count, const char* what, cudaStream_t stream) {
-  return CudaStatus(cudaMemcpyAsync(to_dev, from_host, byte_count, cudaMemcpyHostToDevice, stream),
-                    std::string("cudaMemcpyAsync of ") + what + " to the device");
-}
 
 template <typename T>
 Status CopyOut(const T* from_dev, uint64_t count, const char* what, cudaStream_t stream, std::vector<T>* to_host) {
@@ -80,32 +76,39 @@ Places Place(const UpdatePlan& plan, const StageOptions& options, uint8_t* memor
   return places;
 }
 
+// Copies to the device, one after the other, by the caller's stream.
+class Copies {
+ public:
+  Copies(const ServingThrottle& throttle, cudaStream_t stream) : throttle_(throttle), stream_(stream) {}
+
+  template <typename Values>
+  Status Copy(const void* to_dev, const Values& from, const char* what) const {
+    return CopyPaced(const_cast<void*>(to_dev), from.data(), from.size() * sizeof(from[0]), what, throttle_, stream_);
+  }
+
+ private:
+  ServingThrottle throttle_;
+  cudaStream_t stream_;
+};
+
 Status CopySegment(const SegmentPlan& segment, const SegmentOnDevice& device, uint8_t* body_dev, TileStart* starts_dev,
-                   cudaStream_t stream) {
+                   const Copies& copies) {
   const EncodedSegmentView& view = segment.segment->view;
-  const auto target = [](const auto* place) { return const_cast<void*>(static_cast<const void*>(place)); };
-  XORBIT_RETURN_IF_ERROR(CopyIn(target(device.tables), segment.tables.data(), segment.tables.size() * sizeof(SymbolTable),
-                                "frequency tables", stream));
-  XORBIT_RETURN_IF_ERROR(
-      CopyIn(target(device.parts), segment.parts.data(), segment.parts.size() * sizeof(LivePart), "the parts", stream));
-  XORBIT_RETURN_IF_ERROR(
-      CopyIn(target(device.boxes), segment.boxes.data(), segment.boxes.size() * sizeof(LiveBox), "the boxes", stream));
-  XORBIT_RETURN_IF_ERROR(CopyIn(target(device.records), view.records.data(), view.records.size(), "the tile index", stream));
-  XORBIT_RETURN_IF_ERROR(CopyIn(starts_dev + device.first_tile, segment.starts.data(),
-                                segment.starts.size() * sizeof(TileStart), "tile starts", stream));
+  XORBIT_RETURN_IF_ERROR(copies.Copy(device.tables, segment.tables, "frequency tables"));
+  XORBIT_RETURN_IF_ERROR(copies.Copy(device.parts, segment.parts, "the parts"));
+  XORBIT_RETURN_IF_ERROR(copies.Copy(device.boxes, segment.boxes, "the boxes"));
+  XORBIT_RETURN_IF_ERROR(copies.Copy(device.records, view.records, "the tile index"));
+  XORBIT_RETURN_IF_ERROR(copies.Copy(starts_dev + device.first_tile, segment.starts, "tile starts"));
   if (body_dev == nullptr) return {};
-  return CopyIn(body_dev, view.body.data(), view.body.size(), "a payload's body", stream);
+  return copies.Copy(body_dev, view.body, "a payload's body");
 }
 
-Status CopyMap(const UpdatePlan& plan, const Places& places, cudaStream_t stream) {
-  const auto copy = [&](auto* to_dev, const auto& from, const char* what) {
-    return CopyIn(to_dev, from.data(), from.size() * sizeof(from[0]), what, stream);
-  };
-  XORBIT_RETURN_IF_ERROR(copy(places.regions, plan.regions, "the regions"));
-  XORBIT_RETURN_IF_ERROR(copy(places.digits, plan.digits, "the parts' digits"));
-  XORBIT_RETURN_IF_ERROR(copy(places.track_starts, plan.map->track_starts(), "the live map's tracks"));
-  XORBIT_RETURN_IF_ERROR(copy(places.pieces, plan.map->pieces(), "the live map's pieces"));
-  return copy(places.classes, plan.map->classes(), "the live map's classes");
+Status CopyMap(const UpdatePlan& plan, const Places& places, const Copies& copies) {
+  XORBIT_RETURN_IF_ERROR(copies.Copy(places.regions, plan.regions, "the regions"));
+  XORBIT_RETURN_IF_ERROR(copies.Copy(places.digits, plan.digits, "the parts' digits"));
+  XORBIT_RETURN_IF_ERROR(copies.Copy(places.track_starts, plan.map->track_starts(), "the live map's tracks"));
+  XORBIT_RETURN_IF_ERROR(copies.Copy(places.pieces, plan.map->pieces(), "the live map's pieces"));
+  return copies.Copy(places.classes, plan.map->classes(), "the live map's classes");
 }
 
 const char* WhyOf(TileError error) {
@@ -162,17 +165,17 @@ uint64_t StagedUpdate::BytesFor(const UpdatePlan& plan, const StageOptions& opti
 Result<StagedUpdate> StagedUpdate::Stage(const UpdatePlan& plan, const StageOptions& options, uint8_t* memory_dev,
                                          cudaStream_t stream) {
   Places places = Place(plan, options, memory_dev);
+  const Copies copies(options.throttle, stream);
   for (size_t i = 0; i < plan.segments.size(); ++i) {
-    XORBIT_RETURN_IF_ERROR(CopySegment(plan.segments[i], places.filled[i], places.bodies[i], places.starts, stream));
+    XORBIT_RETURN_IF_ERROR(CopySegment(plan.segments[i], places.filled[i], places.bodies[i], places.starts, copies));
   }
-  XORBIT_RETURN_IF_ERROR(
-      CopyIn(places.segments, places.filled.data(), places.filled.size() * sizeof(SegmentOnDevice), "the segments", stream));
-  XORBIT_RETURN_IF_ERROR(CopyMap(plan, places, stream));
+  XORBIT_RETURN_IF_ERROR(copies.Copy(places.segments, places.filled, "the segments"));
+  XORBIT_RETURN_IF_ERROR(CopyMap(plan, places, copies));
   XORBIT_RETURN_IF_ERROR(CudaStatus(cudaStreamSynchronize(stream), "cudaStreamSynchronize after staging"));
   StagedUpdate staged;
   staged.update_.segments = places.segments;
   staged.update_.segment_count = plan.segments.size();
-  staged.update_.item_count = plan.item_count;
+  staged.update_.items = {0, plan.item_count, 0};
   staged.update_.table_bytes = plan.table_bytes;
   staged.update_.starts = places.starts;
   staged.update_.local_sums = places.local_sums;

@@ -7,6 +7,7 @@
 #include "backend/cuda/cuda_memory.h"
 #include "backend/cuda/update_kernels.h"
 #include "backend/cuda/update_plan.h"
+#include "backend/serving_throttle.h"
 
 namespace xorbit::cuda {
 
@@ -16,6 +17,7 @@ struct StageOptions {
   bool inverse = false;
   bool partial = false;
   uint32_t stream_bytes_per_change = 0;  // see UpdateOnDevice
+  ServingThrottle throttle = ServingThrottle::None();
 };
 
 class StagedUpdate {
@@ -30,6 +32,13 @@ class StagedUpdate {
 
   const UpdateOnDevice& update() const { return update_; }
   bool has_undo_log() const { return has_undo_log_; }
+
+  // The same update, of which a launch goes through items [begin, end) only.
+  UpdateOnDevice Slice(const UpdatePlan& plan, uint64_t begin, uint64_t end) const {
+    UpdateOnDevice slice = update_;
+    slice.items = ItemsOf(plan, begin, end);
+    return slice;
+  }
 
   // Clears what kernels add up; in stream order.
   Status ClearCounters(cudaStream_t stream) const;

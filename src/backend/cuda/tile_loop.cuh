@@ -1,4 +1,4 @@
-// How a grid goes through all tiles of an update, whatever their segments: blocks take items in turn, and copy a segment's
+// How a grid goes through tiles of an update, whatever their segments: blocks take items in turn, and copy a segment's
 // tables into shared memory when their next item belongs to another segment than the one before.
 #pragma once
 
@@ -33,9 +33,9 @@ __device__ __forceinline__ void ForEachTile(const UpdateOnDevice& update, const 
   if (threadIdx.x < kWordFactorCount) word_factors[threadIdx.x] = WordFactorAt(threadIdx.x);
   // From lane 0, so that the compiler knows it to be the same in all lanes, and with it everything that follows from it.
   const uint64_t warp = ShuffleFrom(threadIdx.x / kWarpLanes, 0);
-  uint64_t segment_index = 0;
+  uint64_t segment_index = update.items.segment_index;
   bool is_loaded = false;
-  for (uint64_t item = blockIdx.x; item < update.item_count; item += gridDim.x) {
+  for (uint64_t item = update.items.begin + blockIdx.x; item < update.items.end; item += gridDim.x) {
     while (update.segments[segment_index + 1].first_item <= item) {
       ++segment_index;
       is_loaded = false;

@@ -238,6 +238,31 @@ TEST(TileTasks, StreamWhatIsDense) {
   EXPECT_GT(streamed_count, 10U);
 }
 
+// Whatever slices a launch is cut into, its first item is looked for in the right segment.
+TEST(TileTasks, SlicesBeginInTheirSegment) {
+  const auto backend = MakeCpuBackend();
+  uint64_t later_count = 0;
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const testing::RandomUpdate update = testing::MakeRandomUpdate(*backend, seed, kMaxElements).value();
+    const LiveMap map = CanonicalMap(update.layout);
+    Random random(seed);
+    const EmulatedMemory live(CanonicalMap(update.layout), random);
+    const UpdatePlan plan = PlanUpdate(update.layout, update.payloads, map, live.regions()).value();
+    for (uint64_t item = 0; item < plan.item_count; ++item) {
+      const ItemRange range = ItemsOf(plan, item, plan.item_count);
+      EXPECT_EQ(range.begin, item);
+      EXPECT_EQ(range.end, plan.item_count);
+      ASSERT_LT(range.segment_index, plan.segments.size());
+      const SegmentOnDevice& segment = plan.segments[range.segment_index].device;
+      EXPECT_GE(item, segment.first_item);
+      EXPECT_LT((item - segment.first_item) * kWarpsPerBlock, segment.record_count);
+      later_count += range.segment_index > 0 ? 1 : 0;
+    }
+  }
+  EXPECT_GT(later_count, 10U);
+}
+
 TEST(TileTasks, RefuseAnotherState) {
   const auto backend = MakeCpuBackend();
   for (uint64_t seed = 1; seed <= 12; ++seed) {

@@ -1,5 +1,5 @@
-// Launches of the kernels that go through the tiles of an update. None waits; errors of a kernel itself show at the next
-// synchronisation. `stream` is the caller's, on the current device, which also holds the update.
+// Launches of the kernels that go through the tiles of an update: those of update.items. None waits; errors of a kernel itself
+// show at the next synchronisation. `stream` is the caller's, on the current device, which also holds the update.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -12,9 +12,10 @@ namespace xorbit::cuda {
 // How a grid is cut. 0: what was measured to be best.
 struct LaunchShape {
   uint32_t blocks_per_multiprocessor = 0;
+  uint32_t most_blocks = 0;  // of a grid
 };
 
-// Validates every tile, fills update.sums, adds to the counters (which the caller has cleared), keeps old values if the
+// Validates these tiles, fills update.sums, adds to the counters (which the caller has cleared), keeps old values if the
 // segments have room for them. Changes nothing in live memory.
 Status LaunchPreflight(const UpdateOnDevice& update, bool keep_log, const LaunchShape& shape, cudaStream_t stream);
 
@@ -23,8 +24,9 @@ Status LaunchPreflight(const UpdateOnDevice& update, bool keep_log, const Launch
 // be compared (kCompare).
 Status LaunchStreamSums(const UpdateOnDevice& update, const LaunchShape& shape, cudaStream_t stream);
 
-// Writes to live memory, all payloads at once, after a pre-flight of the same update; kCompare only reads. kReturningXor
-// reports tiles whose old values are not those of pre-flight, kCompare those that are neither old nor, if expect_after, new.
+// Writes to live memory, the items of all payloads at once, after a pre-flight of the same update; kCompare only reads.
+// kReturningXor reports tiles whose old values are not those of pre-flight, kCompare those that are neither old nor, if
+// expect_after, new.
 Status LaunchApply(const UpdateOnDevice& update, ApplyKind kind, bool expect_after, const LaunchShape& shape,
                    cudaStream_t stream);
 

@@ -127,10 +127,17 @@ struct PayloadCounters {
   uint64_t lane1_change;
 };
 
+// What one launch goes through.
+struct ItemRange {
+  uint64_t begin;
+  uint64_t end;
+  uint64_t segment_index;  // of item `begin`
+};
+
 struct UpdateOnDevice {
-  const SegmentOnDevice* segments;  // one more than segment_count: a sentinel whose first_item is item_count
+  const SegmentOnDevice* segments;  // one more than segment_count: a sentinel whose first_item is that of all items' end
   uint64_t segment_count;
-  uint64_t item_count;
+  ItemRange items;
   uint32_t table_bytes;  // the most that a segment's tables take
   const TileStart* starts;
   TileSums* local_sums;       // by tile, over every copy: what pre-flight found, and apply must find again

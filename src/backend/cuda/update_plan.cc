@@ -1,6 +1,7 @@
 #include "backend/cuda/update_plan.h"
 
 #include <algorithm>
+#include <cassert>
 #include <string>
 
 #include "backend/cuda/box_plan.h"
@@ -176,6 +177,13 @@ uint32_t StreamBytesPerChangeFor(const UpdatePlan& plan) {
     }
   }
   return dense_count > plan.change_count / 2 ? kStreamBytesPerChange : 0;
+}
+
+ItemRange ItemsOf(const UpdatePlan& plan, uint64_t begin, uint64_t end) {
+  assert(begin < end && end <= plan.item_count);
+  const auto after = std::upper_bound(plan.segments.begin(), plan.segments.end(), begin,
+                                      [](uint64_t item, const SegmentPlan& s) { return item < s.device.first_item; });
+  return {begin, end, static_cast<uint64_t>(after - plan.segments.begin()) - 1};
 }
 
 }  // namespace xorbit::cuda

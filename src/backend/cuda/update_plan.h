@@ -47,4 +47,7 @@ Result<UpdatePlan> PlanUpdate(const Layout& layout, std::span<const PayloadView>
 inline constexpr uint32_t kStreamBytesPerChange = 24;
 uint32_t StreamBytesPerChangeFor(const UpdatePlan& plan);
 
+// Items [begin, end) of an update, for one launch.
+ItemRange ItemsOf(const UpdatePlan& plan, uint64_t begin, uint64_t end);
+
 }  // namespace xorbit::cuda

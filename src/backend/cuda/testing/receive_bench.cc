@@ -7,81 +7,12 @@
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/cuda_status.h"
 #include "backend/cuda/scan_kernels.h"
+#include "backend/cuda/testing/live_model.h"
 #include "base/stopwatch.h"
 #include "codec/change_digest.h"
 
 namespace xorbit::cuda::testing {
 namespace {
-
-template <typename T>
-Result<DeviceBuffer> UploadAll(const std::vector<T>& values) {
-  XORBIT_ASSIGN_OR_RETURN(DeviceBuffer buffer, DeviceBuffer::Make(values.size() * sizeof(T)));
-  XORBIT_RETURN_IF_ERROR(
-      Upload(buffer.data_dev(), {reinterpret_cast<const uint8_t*>(values.data()), values.size() * sizeof(T)}));
-  return buffer;
-}
-
-// Live memory of a model, filled by formula, and whether the update is in it.
-class LiveModel {
- public:
-  static Result<LiveModel> Make(const BigModel& model, Report* report) {
-    LiveModel live;
-    live.model_ = &model;
-    live.report_ = report;
-    XORBIT_ASSIGN_OR_RETURN(live.memory_, DeviceBuffer::Make(model.byte_count));
-    XORBIT_ASSIGN_OR_RETURN(live.mismatches_, DeviceBuffer::Make(sizeof(Mismatches)));
-    // Cut small, so that the blocks that fill and verify have equal work.
-    constexpr uint64_t kMostBytes = uint64_t{1} << 20;
-    std::vector<FormulaPiece> pieces;
-    const auto base = reinterpret_cast<uint64_t>(live.memory_.data_dev());
-    for (size_t i = 0; i < model.places.size(); ++i) {
-      const uint64_t byte_count = model.layout.tensors()[i].byte_count;
-      const uint64_t begin = base + model.places[i];
-      live.tensors_.push_back({begin, begin + byte_count});
-      for (uint64_t at = 0; at < byte_count; at += kMostBytes) {
-        pieces.push_back({begin + at, std::min(kMostBytes, byte_count - at), model.first_bytes[i] + at});
-      }
-    }
-    live.piece_count_ = pieces.size();
-    live.region_ = {base, base + model.byte_count};
-    XORBIT_ASSIGN_OR_RETURN(live.pieces_, UploadAll(pieces));
-    XORBIT_RETURN_IF_ERROR(LaunchFill(live.pieces_dev(), live.piece_count_, model.formula, false, report->stream()));
-    return live;
-  }
-
-  std::span<const RegionBounds> regions() const { return {&region_, 1}; }
-  std::span<const RegionBounds> tensors() const { return tensors_; }
-
-  // Compares every byte with the formula.
-  void Verify(bool changed, const std::string& after) {
-    Mismatches mismatches{0, ~uint64_t{0}};
-    const auto run = [&]() -> Status {
-      XORBIT_RETURN_IF_ERROR(Upload(mismatches_.data_dev(), BytesOf(mismatches)));
-      auto* target = reinterpret_cast<Mismatches*>(mismatches_.data_dev());
-      XORBIT_RETURN_IF_ERROR(LaunchVerify(pieces_dev(), piece_count_, model_->formula, changed, target, report_->stream()));
-      XORBIT_RETURN_IF_ERROR(CudaStatus(cudaStreamSynchronize(report_->stream()), "cudaStreamSynchronize"));
-      return Download({reinterpret_cast<uint8_t*>(&mismatches), sizeof(mismatches)}, mismatches_.data_dev());
-    };
-    report_->Check(run(), "verification");
-    report_->Note(model_->name, "mismatched bytes after " + after, std::to_string(mismatches.byte_count));
-    report_->Check(mismatches.byte_count == 0, model_->name + ": " + std::to_string(mismatches.byte_count) +
-                                                   " bytes are wrong after " + after + ", the first is byte " +
-                                                   std::to_string(mismatches.first_byte) + " of the formula");
-  }
-
- private:
-  static ConstBytes BytesOf(const Mismatches& m) { return {reinterpret_cast<const uint8_t*>(&m), sizeof(m)}; }
-  const FormulaPiece* pieces_dev() const { return reinterpret_cast<const FormulaPiece*>(pieces_.data_dev()); }
-
-  const BigModel* model_ = nullptr;
-  Report* report_ = nullptr;
-  DeviceBuffer memory_;
-  DeviceBuffer pieces_;
-  DeviceBuffer mismatches_;
-  uint64_t piece_count_ = 0;
-  RegionBounds region_{};
-  std::vector<RegionBounds> tensors_;  // where each lies
-};
 
 // One staged update and what is measured of it.
 class Stages {
@@ -172,13 +103,11 @@ class Stages {
 };
 
 void Stages::MeasurePause(const Backend& backend, bool keep_log) {
-  std::vector<MutableBytes> regions;
-  for (const RegionBounds& region : live_->regions()) {
-    regions.emplace_back(reinterpret_cast<uint8_t*>(region.begin), region.end - region.begin);
-  }
+  const std::vector<MutableBytes> regions = live_->bytes();
   memory_ = {};  // what the backend stages takes its place
   PrepareOptions options;
   options.keep_undo_log = keep_log;
+  options.throttle = ServingThrottle::None();
   const std::string name = keep_log ? "whole pause with undo log" : "whole pause";
   const Stopwatch preparing;
   const auto update = backend.Prepare(model_->layout, model_->payloads, {&model_->map, regions, {}}, options);
@@ -209,13 +138,13 @@ void Stages::MeasureScan() {
   Result<DeviceBuffer> digest_dev = DeviceBuffer::Make(sizeof(StateDigest));
   report_->Check(pieces_dev.ok() && digest_dev.ok(), "memory for the scan");
   if (!pieces_dev.ok() || !digest_dev.ok()) return;
-  const auto scan = [&](uint32_t lanes, const ScanThrottle& throttle) {
-    return LaunchScan(reinterpret_cast<const ScanRange*>(pieces_dev->data_dev()), pieces.size(), lanes, throttle,
+  const auto scan = [&](uint32_t lanes, uint32_t most_blocks) {
+    return LaunchScan(reinterpret_cast<const ScanRange*>(pieces_dev->data_dev()), pieces.size(), lanes, most_blocks,
                       reinterpret_cast<StateDigest*>(digest_dev->data_dev()), stream());
   };
-  Measure("scan of both lanes", 0, [&] { return scan(2, {}); });
-  Measure("scan of one lane", 0, [&] { return scan(1, {}); });
-  Measure("scan of both lanes by 33 blocks", 0, [&] { return scan(2, {33, 0}); });
+  Measure("scan of both lanes", 0, [&] { return scan(2, 0); });
+  Measure("scan of one lane", 0, [&] { return scan(1, 0); });
+  Measure("scan of both lanes by 33 blocks", 0, [&] { return scan(2, 33); });
 }
 
 }  // namespace

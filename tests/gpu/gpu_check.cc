@@ -1,13 +1,14 @@
 // Checks and measures the CUDA backend on the GPU of this machine: `xorbit_gpu_check --help`.
 //
 // Output, one line each: "time,benchmark,variant,median ms,least,most,runs,bytes,changes,GB/s,billion changes/s",
-// "note,benchmark,name,value", "FAILED,what was expected". Exit code 1 if anything failed.
+// "note,benchmark,name,value", "serving,..." (serving_bench.h), "FAILED,what was expected". Exit code 1 if anything failed.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
 #include "backend/cuda/cuda_status.h"
 #include "backend/cuda/testing/receive_bench.h"
 #include "backend/cuda/testing/send_bench.h"
+#include "backend/cuda/testing/serving_bench.h"
 #include "parity.h"
 #include "send_parity.h"
 
@@ -24,6 +25,7 @@ using cuda::testing::MakeMatrices;
 using cuda::testing::MakeShare;
 using cuda::testing::Report;
 using cuda::testing::SendBenchOptions;
+using cuda::testing::ServingOptions;
 
 struct Options {
   uint64_t first_seed = 1;
@@ -40,6 +42,8 @@ struct Options {
   double send_gigabytes = 0;
   double send_pinned_gigabytes = 0;
   SendBenchOptions send;
+  double serving_gigabytes = 0;
+  ServingOptions serving;
 };
 
 uint64_t Bytes(double gigabytes) { return static_cast<uint64_t>(gigabytes * 1e9); }
@@ -77,6 +81,11 @@ int Run(const Options& options) {
     BenchSend(send, &report);
   }
   if (options.send_pinned_gigabytes > 0) BenchPinnedSend(options.send_pinned_gigabytes, &report);
+  if (options.serving_gigabytes > 0) {
+    const Result<BigModel> model = MakeShare(Bytes(options.serving_gigabytes), false);
+    report.Check(model.status(), "making a model");
+    if (model.ok()) BenchServing(*model, options.serving, &report);
+  }
   if (options.yardstick_gigabytes > 0) BenchYardsticks(Bytes(options.yardstick_gigabytes), &report);
   if (options.share_gigabytes > 0) Bench(MakeShare(Bytes(options.share_gigabytes), false), options, &report);
   if (options.share_random_gigabytes > 0) Bench(MakeShare(Bytes(options.share_random_gigabytes), true), options, &report);
@@ -115,6 +124,13 @@ int main(int argc, char** argv) {
   app.add_option("--sender-pinned", options.send_pinned_gigabytes,
                  "gigabytes of old bytes in page-locked host memory to encode the difference of (10)");
   app.add_flag("!--no-verify", options.send.verify, "do not compare the sender benchmark's bytes with the CPU's");
+  app.add_option("--serving", options.serving_gigabytes,
+                 "gigabytes of a model (60) that is decoded from while it is fetched for, pre-flighted and scanned");
+  app.add_option("--serving-steps", options.serving.least_steps, "least decode steps of each row");
+  app.add_flag_callback(
+      "--serving-persistent", [&] { options.serving.decode.shape = xorbit::cuda::testing::DecodeShape::kPersistent; },
+      "decode kernels with one block for each multiprocessor");
+  app.add_flag("!--serving-default-priority", options.serving.decode.has_high_priority, "the engine asks for no priority");
   CLI11_PARSE(app, argc, argv);
   return xorbit::gpu_check::Run(options);
 }

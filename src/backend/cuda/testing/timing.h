@@ -45,6 +45,8 @@ class Report {
   // The same for what the caller has timed, in milliseconds.
   void AddTimes(const std::string& benchmark, const std::string& variant, uint64_t byte_count, uint64_t change_count,
                 std::vector<double> times_ms);
+  // Any other line.
+  void Line(const std::string& line) const { print_(line); }
   // Prints what was expected if it did not hold.
   void Check(bool holds, const std::string& what);
   void Check(const Status& status, const std::string& what) { Check(status.ok(), what + ": " + status.message()); }

@@ -10,10 +10,10 @@ namespace xorbit {
 // still. Only devices look at it: in host memory the number of threads is the limit.
 struct ServingThrottle {
   // About how long a slice runs: the longest that the engine waits for what a slice holds. 0: nothing is cut, nothing waits.
-  uint32_t slice_microseconds = 100;
-  uint32_t blocks = 4;      // the most of one launch; 0: as many as the device holds
-  double kernel_share = 1;  // of the time, in which kernels run: above 0, at most 1
-  double copy_share = 1;    // likewise for copies to the device
+  uint32_t slice_microseconds = 50;
+  uint32_t blocks = 0;         // the most of one launch; 0: as many as the device holds
+  double kernel_share = 0.02;  // of the time, in which kernels run: above 0, at most 1
+  double copy_share = 0.25;    // likewise for copies to the device
 
   static ServingThrottle None() { return {0, 0, 1, 1}; }
 };

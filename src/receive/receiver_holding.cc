@@ -30,6 +30,7 @@ Result<std::unique_ptr<Receiver>> Receiver::Attach(Stream& stream, const Backend
   receiver->NoteHolding();
   XORBIT_ASSIGN_OR_RETURN(const std::optional<CohortStanding> standing, cohort.Join());
   if (standing) XORBIT_RETURN_IF_ERROR(receiver->CatchUp(*standing));
+  receiver->throttle_ = options.throttle;
   XORBIT_RETURN_IF_ERROR(
       engine.Resume(receiver->version_, std::chrono::steady_clock::now() + options.resume_deadline).WithContext("resume"));
   return receiver;

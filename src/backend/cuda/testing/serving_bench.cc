@@ -24,11 +24,10 @@ struct Setting {
 // Slices in microseconds, blocks, the kernels' share of the time, the copies'.
 const Setting kKernelSettings[] = {{"unthrottled", ServingThrottle::None()},
                                    {"default", {}},
-                                   {"8 blocks half the time", {100, 8, 0.5, 1}},
-                                   {"32 blocks a tenth of the time", {100, 32, 0.1, 1}},
-                                   {"all blocks 2 % of the time", {50, 0, 0.02, 1}}};
+                                   {"4 blocks all the time", {100, 4, 1, 1}},
+                                   {"32 blocks a tenth of the time", {100, 32, 0.1, 1}}};
 const Setting kCopySettings[] = {
-    {"unthrottled", ServingThrottle::None()}, {"default", {}}, {"half the time", {100, 0, 1, 0.5}}};
+    {"unthrottled", ServingThrottle::None()}, {"default", {}}, {"half the time in long slices", {100, 0, 1, 0.5}}};
 
 // The least time that `share` of them do not exceed.
 double Percentile(std::vector<double> times, double share) {

@@ -22,9 +22,10 @@ Result<ServingLoads> ServingLoads::Make(const BigModel& model, const LiveModel& 
                           StagedUpdate::Stage(loads.plan_, {}, loads.update_memory_.data_dev(), loads.stream_.get()));
   const std::vector<uint64_t> keys = TensorKeysOf(model.layout);
   std::vector<ScanRange> ranges;
-  for (size_t i = 0; i < keys.size(); ++i) {
+  for (size_t i = 0; i < keys.size() && loads.scanned_bytes_ < model.byte_count / 10; ++i) {
     const RegionBounds& tensor = live.tensors()[i];
     ranges.push_back({tensor.begin, tensor.end - tensor.begin, 0, keys[i]});
+    loads.scanned_bytes_ += ranges.back().byte_count;
   }
   const std::vector<ScanRange> pieces = CutScanRanges(ranges);
   loads.piece_count_ = pieces.size();

@@ -16,7 +16,8 @@ class ServingLoads {
   // Each is one pass, waited for. kCorrupt if it did not find what it should.
   Status Fetch(const ServingThrottle& throttle);      // payload from pinned host memory to the device
   Status Preflight(const ServingThrottle& throttle);  // of all tiles
-  Status Scan(const ServingThrottle& throttle);       // of all weights, both lanes
+  Status Scan(const ServingThrottle& throttle);       // of a tenth of the weights, both lanes: all take long
+  uint64_t scanned_bytes() const { return scanned_bytes_; }
 
  private:
   Status Wait() const;
@@ -30,6 +31,7 @@ class ServingLoads {
   StagedUpdate update_;
   DeviceBuffer pieces_;
   uint64_t piece_count_ = 0;
+  uint64_t scanned_bytes_ = 0;
   DeviceBuffer digest_;
   StateDigest expected_;
   bool has_expected_ = false;

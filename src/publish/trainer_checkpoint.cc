@@ -17,13 +17,6 @@ constexpr uint64_t kMaxReadyBytes = uint64_t{64} << 10;
 
 Sha256Digest DigestOf(const Manifest& manifest) { return Sha256Of(AsBytes(WriteManifest(manifest))); }
 
-Result<VersionRecord> CommittedRecord(Stream& stream, uint64_t version) {
-  XORBIT_ASSIGN_OR_RETURN(const std::optional<VersionRecord> record, stream.Record(version));
-  if (record && record->committed()) return *record;
-  return RefusedError("version " + std::to_string(version) + " is not a committed version of stream " +
-                      Quoted(stream.info().stream_id));
-}
-
 Result<Delta> FetchFromBase(Stream& stream, uint64_t version) {
   XORBIT_ASSIGN_OR_RETURN(const std::optional<Edge> edge, stream.FindEdge(0, version));
   if (edge) return FetchDelta(stream, *edge, {});
@@ -41,7 +34,7 @@ Status CheckIdentity(Stream& stream, const TrainerIdentity& identity) {
   if (identity.base_fingerprint != info.base_fingerprint || identity.layout_digest != info.layout_digest) {
     return RefusedError("the checkpoint was trained from another base than the stream's version 0");
   }
-  XORBIT_ASSIGN_OR_RETURN(const VersionRecord record, CommittedRecord(stream, identity.version));
+  XORBIT_ASSIGN_OR_RETURN(const VersionRecord record, stream.CommittedRecord(identity.version));
   if (record.target == identity.target) return {};
   return RefusedError("version " + std::to_string(identity.version) + " of the stream has state " + ToText(record.target) +
                       ", the checkpoint's was " + ToText(identity.target));
@@ -92,7 +85,7 @@ Result<TrainerIdentity> ParseTrainerIdentity(std::string_view text) {
 }
 
 Status SaveTrainerCheckpoint(FileOps& ops, Stream& stream, uint64_t version, const fs::path& checkpoint) {
-  XORBIT_ASSIGN_OR_RETURN(const VersionRecord record, CommittedRecord(stream, version));
+  XORBIT_ASSIGN_OR_RETURN(const VersionRecord record, stream.CommittedRecord(version));
   const StreamInfo& info = stream.info();
   TrainerIdentity identity = {info.stream_id, info.base_fingerprint, info.layout_digest, version, record.target, {}};
   XORBIT_ASSIGN_OR_RETURN(StagedFolder staged, StagedFolder::Make(ops, checkpoint / kTrainerCheckpointFolder));

@@ -97,7 +97,7 @@ TEST_F(TrainerCheckpointTest, RefusesOtherStreamsBasesAndVersions) {
   EXPECT_THAT(Resume(moved).status().message(), HasSubstr("another base"));
   MemoryStore third;  // the same beginning, but version 3 is not there
   Stream young = Stream::Create(third, trainer_.stream("run"), trainer_.layout()).value();
-  EXPECT_THAT(Resume(young).status().message(), HasSubstr("version 3 is not a committed version"));
+  EXPECT_THAT(Resume(young).status().message(), HasSubstr("version 3 is not decided"));
   std::vector<RankPublisher> ranks;
   for (RankPlan& plan : trainer_.plans()) {
     ranks.push_back(RankPublisher::Make(young, *backend_, std::move(plan), trainer_.served(), {}));

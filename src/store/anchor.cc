@@ -24,12 +24,6 @@ Result<AnchorFile> ParseFile(const Json& json) {
   return file;
 }
 
-Result<VersionRecord> RequireCommitted(Stream& stream, uint64_t version) {
-  XORBIT_ASSIGN_OR_RETURN(const std::optional<VersionRecord> record, stream.Record(version));
-  if (!record || !record->committed()) return RefusedError("version " + std::to_string(version) + " is not committed");
-  return *record;
-}
-
 }  // namespace
 
 bool IsAnchorFileName(std::string_view name) { return IsSafeId(name) && name != kAnchorName; }
@@ -67,7 +61,7 @@ Result<Anchor> ParseAnchor(std::string_view text) {
 }
 
 Status PutAnchor(Stream& stream, uint64_t version, std::span<const AnchorSource> files) {
-  XORBIT_ASSIGN_OR_RETURN(const VersionRecord record, RequireCommitted(stream, version));
+  XORBIT_ASSIGN_OR_RETURN(const VersionRecord record, stream.CommittedRecord(version));
   XORBIT_ASSIGN_OR_RETURN(const bool dead, stream.IsDeadAnchor(version));
   if (dead) return RefusedError("the anchor of version " + std::to_string(version) + " was given up");
   Anchor anchor{version, record.target, {}};
@@ -97,7 +91,7 @@ Result<std::vector<uint64_t>> AnchorVersions(Stream& stream) {
 }
 
 Result<Anchor> ReadAnchor(Stream& stream, uint64_t version) {
-  XORBIT_ASSIGN_OR_RETURN(const VersionRecord record, RequireCommitted(stream, version));
+  XORBIT_ASSIGN_OR_RETURN(const VersionRecord record, stream.CommittedRecord(version));
   const std::string key = AnchorKey(stream.info().stream_id, version);
   XORBIT_ASSIGN_OR_RETURN(const bool dead, stream.IsDeadAnchor(version));
   if (dead) return NotFoundError("the anchor of version " + std::to_string(version) + " was given up");

@@ -45,7 +45,7 @@ Status FetchHops(Stream& stream, std::span<const Hop> route, const FetchOptions&
 
 Result<Delta> FetchDelta(Stream& stream, const Edge& edge, const FetchOptions& options) {
   const std::string& stream_id = stream.info().stream_id;
-  XORBIT_ASSIGN_OR_RETURN(Manifest manifest, stream.ReadManifest(edge));
+  XORBIT_ASSIGN_OR_RETURN(Manifest manifest, stream.ReadManifest(PlaceOf(edge)));
   const uint64_t most_bytes = MostDeltaBytes(stream.layout(), manifest.owners.size());
   uint64_t total_bytes = 0;
   for (const ManifestOwner& owner : manifest.owners) {

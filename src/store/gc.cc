@@ -79,8 +79,7 @@ Result<bool> IsLost(Stream& stream, const PublicationPlace& place, const Folder&
   XORBIT_ASSIGN_OR_RETURN(const std::optional<VersionRecord> record, stream.Record(place.target_version));
   if (!record || !record->committed()) return record.has_value();
   if (record->parent == place.base_version && record->publication_id == place.publication_id) return false;
-  const Edge edge = {place.base_version, place.target_version, place.publication_id, 0, ""};
-  return stream.ReadManifest(edge).status().code() == Code::kRefused;
+  return stream.ReadManifest(place).status().code() == Code::kRefused;
 }
 
 // What retention gives up, and what is no delta and no anchor although its version was decided and the grace has passed.

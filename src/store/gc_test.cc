@@ -171,7 +171,7 @@ TEST_F(GcTest, NeverLosesTheWayToTheNewest) {
     const auto route = reader.Route(0, reader.Newest().value());
     ASSERT_TRUE(route.ok()) << route.status().message();
     for (const Hop& hop : *route) {
-      const Manifest manifest = reader.ReadManifest(hop.edge).value();
+      const Manifest manifest = reader.ReadManifest(PlaceOf(hop.edge)).value();
       for (const ManifestOwner& owner : manifest.owners) {
         ASSERT_TRUE(store_.Stat(PayloadKey("run-1", PlaceOf(hop.edge), owner)).ok());
       }

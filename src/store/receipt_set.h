@@ -1,5 +1,5 @@
 // All ranks' receipts of one publication: do they belong together, and what delta do they make? Pure; what needs the store is
-// in stream_publish.cc.
+// in stream_seal.cc.
 #pragma once
 
 #include <cstdint>

@@ -23,6 +23,10 @@ struct PublicationPlace {
   friend auto operator<=>(const PublicationPlace&, const PublicationPlace&) = default;
 };
 
+inline PublicationPlace PlaceOf(const StreamIdentity& identity) {
+  return {identity.base_version, identity.target_version, identity.publication_id};
+}
+
 // Folds have no author: whoever makes one, with the same version of the code, writes the same bytes.
 inline constexpr std::string_view kFoldPublicationId = "fold";
 

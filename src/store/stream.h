@@ -45,6 +45,8 @@ class Stream {
   Result<std::optional<VersionRecord>> Record(uint64_t version);
   // The decision on a version before one that is decided: kCorrupt if there is none, for versions are decided without gaps.
   Result<VersionRecord> DecidedRecord(uint64_t version);
+  // The record of a committed version: kRefused if it is not decided, or was aborted.
+  Result<VersionRecord> CommittedRecord(uint64_t version);
   // The committed versions up to `newest`, which is decided.
   Result<std::vector<uint64_t>> CommittedVersions(uint64_t newest);
   // The newest committed version, and the first version on which nothing is decided. Decided versions are 0 ... NextFree() - 1.
@@ -87,9 +89,9 @@ class Stream {
   // The cheapest way between two committed versions, empty if they are one; of at most max(1, 2 log2 k) objects if one such is
   // there. Takes none of the deltas to avoid. kNotFound if there is none (any more): start from an anchor.
   Result<std::vector<Hop>> Route(uint64_t from, uint64_t to, const std::set<PublicationPlace>& avoided = {});
-  // The edge's manifest: it fits the records of both its versions, and for the deciding edge has the hash that the record
+  // A publication's manifest: it fits the records of both its versions, and for the deciding one has the hash that the record
   // names. kNotFound if it was removed meanwhile: plan again.
-  Result<Manifest> ReadManifest(const Edge& edge);
+  Result<Manifest> ReadManifest(const PublicationPlace& place);
   // Whether tombstones list the publication, or the anchor.
   Result<bool> IsDead(const PublicationPlace& place);
   Result<bool> IsDeadAnchor(uint64_t version);
@@ -99,7 +101,6 @@ class Stream {
   explicit Stream(std::unique_ptr<State> state);
   Status FindDecided();
   Status ReadTombstones();
-  Result<VersionRecord> CommittedRecord(uint64_t version);
   Result<std::string> ManifestText(const PublicationPlace& place);
   Status CheckFit(const Manifest& manifest, std::string_view text);
   Status CheckPayloads(const PublicationPlace& place, const std::vector<ManifestOwner>& owners);

@@ -45,19 +45,17 @@ Status Stream::CheckFit(const Manifest& manifest, std::string_view text) {
   return {};
 }
 
-Result<Manifest> Stream::ReadManifest(const Edge& edge) {
-  const PublicationPlace place = PlaceOf(edge);
+Result<Manifest> Stream::ReadManifest(const PublicationPlace& place) {
   XORBIT_ASSIGN_OR_RETURN(const std::string text, ManifestText(place));
   const std::string key = ManifestKey(state_->info.stream_id, place);
   auto manifest = ParseManifest(text);
   if (!manifest.ok()) return manifest.status().WithContext(key);
-  const auto& identity = manifest->stream;
-  if (identity && PublicationPlace{identity->base_version, identity->target_version, identity->publication_id} != place) {
+  if (manifest->stream && PlaceOf(*manifest->stream) != place) {
     return CorruptError(key + ": the manifest is of another publication");
   }
   XORBIT_RETURN_IF_ERROR(CheckFit(*manifest, text).WithContext(key));
   const std::lock_guard lock(state_->mutex);
-  Edge found = {edge.from, edge.to, edge.publication_id, text.size(), key};
+  Edge found = {place.base_version, place.target_version, place.publication_id, text.size(), key};
   for (const ManifestOwner& owner : manifest->owners) found.byte_count += owner.byte_count;
   state_->fits[place] = true;
   state_->edges.insert({place, std::move(found)});
@@ -72,7 +70,7 @@ Status Stream::JudgePlace(const PublicationPlace& place) {
     const std::lock_guard lock(state_->mutex);
     if (state_->fits.contains(place)) return {};
   }
-  const Result<Manifest> manifest = ReadManifest({place.base_version, place.target_version, place.publication_id, 0, ""});
+  const Result<Manifest> manifest = ReadManifest(place);
   if (manifest.ok() || manifest.status().code() == Code::kNotFound) return {};
   if (manifest.status().code() == Code::kIo) return manifest.status();
   if (manifest.status().code() == Code::kCorrupt) return {};
@@ -211,7 +209,7 @@ Result<Edge> Stream::StepEdge(uint64_t version) {
     const auto edge = state_->edges.find(place);
     if (edge != state_->edges.end()) return edge->second;
   }
-  XORBIT_RETURN_IF_ERROR(ReadManifest({place.base_version, version, place.publication_id, 0, ""}).status());
+  XORBIT_RETURN_IF_ERROR(ReadManifest(place).status());
   const std::lock_guard lock(state_->mutex);
   return state_->edges.at(place);
 }

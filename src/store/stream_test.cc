@@ -70,7 +70,7 @@ TEST_F(StreamTest, PublishesVersionsAndOffersThem) {
   EXPECT_THAT(NamesOf(reader.EdgesInto(1, 2)), ElementsAre("0-1 t", "1-2 t"));
   EXPECT_THAT(NamesOf(reader.EdgesInto(3, 9)), ElementsAre("2-3 t"));
   const Edge edge = reader.Edges(1, 2)->front();
-  const Manifest manifest = reader.ReadManifest(edge).value();
+  const Manifest manifest = reader.ReadManifest(PlaceOf(edge)).value();
   EXPECT_EQ(manifest.base, reader.Record(1).value()->target);
   uint64_t byte_count = store_.Stat(edge.manifest_key)->byte_count;
   for (const ManifestOwner& owner : manifest.owners)
@@ -94,7 +94,7 @@ TEST_F(StreamTest, DecidesOnce) {
   EXPECT_EQ(stream_.Decide(CommitRecord(a)).value(), CommitRecord(a));
   // What lost is no delta, sealed as it is.
   EXPECT_THAT(NamesOf(AllEdges()), ElementsAre("0-1 a"));
-  EXPECT_THAT(stream_.ReadManifest({0, 1, "b", 0, ""}).status().message(), HasSubstr("does not lead to what version 1 is"));
+  EXPECT_THAT(stream_.ReadManifest({0, 1, "b"}).status().message(), HasSubstr("does not lead to what version 1 is"));
 }
 
 TEST_F(StreamTest, GoesOnAfterAnAbortedVersionAndFromAnOlderOne) {
@@ -175,7 +175,7 @@ TEST_F(StreamTest, DoesNotOfferWhatIsDamaged) {
   PublishChain(stream_, 2);
   store_.Corrupt(ManifestKey("run-1", {0, 1, "t"}), [](Buffer* bytes) { (*bytes)[bytes->size() / 2] ^= 1; });
   const Edge second = Stream::Open(store_, "run-1")->StepEdge(2).value();
-  const ManifestOwner owner = stream_.ReadManifest(second)->owners[1];
+  const ManifestOwner owner = stream_.ReadManifest(PlaceOf(second))->owners[1];
   store_.Corrupt(PayloadKey("run-1", {1, 2, "t"}, owner), [](Buffer* bytes) { bytes->pop_back(); });
   EXPECT_THAT(NamesOf(Stream::Open(store_, "run-1")->Edges(0, 9)), ElementsAre());
 }
@@ -195,7 +195,7 @@ TEST_F(StreamTest, GoesOtherWaysThanTheDamagedAndTheAvoided) {
 
 TEST_F(StreamTest, FetchesNoMoreThanADeltaCanHold) {
   ASSERT_TRUE(Publish(stream_, {0, 1, "t"}, 1).ok());
-  Manifest huge = stream_.ReadManifest(stream_.StepEdge(1).value()).value();
+  Manifest huge = stream_.ReadManifest(PlaceOf(stream_.StepEdge(1).value())).value();
   huge.stream->base_version = 1;
   huge.stream->target_version = 2;
   huge.base = huge.target;
@@ -222,7 +222,7 @@ TEST_F(StreamTest, BelievesNoFlippedBitOfAFold) {
   for (uint64_t bit = 0; bit < 8 * byte_count; bit += 3) {
     const auto flip = [bit](Buffer* bytes) { (*bytes)[bit / 8] ^= static_cast<uint8_t>(1U << bit % 8); };
     store_.Corrupt(key, flip);
-    EXPECT_EQ(reader.ReadManifest({0, 2, "fold", 0, key}).status().code(), Code::kCorrupt) << "bit " << bit;
+    EXPECT_EQ(reader.ReadManifest({0, 2, "fold"}).status().code(), Code::kCorrupt) << "bit " << bit;
     EXPECT_THAT(NamesOf(reader.Edges(0, 2)), ElementsAre("0-1 t", "1-2 t")) << "bit " << bit;
     store_.Corrupt(key, flip);
   }

@@ -1,5 +1,5 @@
-// The commit protocol as a finite machine, small enough to visit every state. stream_publish.cc is what it models; the words
-// are those of docs/design/publishing.md.
+// The commit protocol as a finite machine, small enough to visit every state. stream_seal.cc and stream_publish.cc are what it
+// models; the words are those of docs/design/publishing.md.
 //
 // Two versions are to be decided. Two trainers of two ranks each start from version 0; the first may be restarted once both its
 // ranks are dead, with a new publication id. A rank puts its payload, its receipt, the manifest once all receipts are there,

@@ -1,31 +1,14 @@
 #include "backend/decoded_chain.h"
 
+#include "backend/named_decoder.h"
+
 namespace xorbit {
-
-namespace {
-
-class NamedDecoder final : public SegmentDecoder {
- public:
-  NamedDecoder(std::unique_ptr<SegmentDecoder> decoder, const fs::path& file) : decoder_(std::move(decoder)), file_(file) {}
-  uint64_t record_count() const override { return decoder_->record_count(); }
-  RecordInfo info(uint64_t record_index) const override { return decoder_->info(record_index); }
-  Status Decode(uint64_t record_index, DecodedRecord* out) const override {
-    Status status = decoder_->Decode(record_index, out);
-    return status.ok() ? status : status.WithContext(file_.string());
-  }
-
- private:
-  std::unique_ptr<SegmentDecoder> decoder_;
-  fs::path file_;
-};
-
-}  // namespace
 
 Result<std::unique_ptr<SegmentDecoder>> OpenSegment(const Backend& backend, const Delta& delta, size_t owner,
                                                     const PayloadSegment& segment) {
-  const fs::path file = delta.folder / delta.manifest.owners[owner].file;
+  const std::string file = (delta.folder / delta.manifest.owners[owner].file).string();
   auto decoder = backend.Open(delta.payloads[owner], segment);
-  if (!decoder.ok()) return decoder.status().WithContext(file.string());
+  if (!decoder.ok()) return decoder.status().WithContext(file);
   return std::unique_ptr<SegmentDecoder>(std::make_unique<NamedDecoder>(std::move(decoder).value(), file));
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "backend/named_decoder.h"
 #include "base/text.h"
 #include "codec/change_digest.h"
 #include "codec/decoded_source.h"
@@ -23,23 +24,6 @@ struct OpenedInput {
 std::string NameOf(const FoldStep& step, const PayloadView& payload) {
   return step.name + ": owner " + std::to_string(payload.info.owner_index);
 }
-
-// Passes on what the decoder says, naming the delta.
-class NamedDecoder final : public SegmentDecoder {
- public:
-  NamedDecoder(std::unique_ptr<SegmentDecoder> decoder, std::string name)
-      : decoder_(std::move(decoder)), name_(std::move(name)) {}
-  uint64_t record_count() const override { return decoder_->record_count(); }
-  RecordInfo info(uint64_t record_index) const override { return decoder_->info(record_index); }
-  Status Decode(uint64_t record_index, DecodedRecord* out) const override {
-    Status status = decoder_->Decode(record_index, out);
-    return status.ok() ? status : status.WithContext(name_);
-  }
-
- private:
-  std::unique_ptr<SegmentDecoder> decoder_;
-  std::string name_;
-};
 
 // All segments of the chain, in the order in which its deltas are taken.
 Result<std::vector<OpenedInput>> OpenChain(const Backend& backend, std::span<const FoldStep> chain, Direction direction) {
@@ -141,17 +125,13 @@ class ChainFold {
         const ChangeDigest met = tally_.Get(i, r);
         if (options_.partial) {
           folded->sums[input.step][input.payload].push_back({met.before, met.after});
-        } else if (has_digests && !IsAbsent(*input.segment) && !Fits(input.decoder->info(r), met)) {
+        } else if (has_digests && !IsAbsent(*input.segment) &&
+                   StatedSums(input.decoder->info(r), options_.direction) != RecordSums{met.before, met.after}) {
           return Misfit(input, input.decoder->info(r));
         }
       }
     }
     return {};
-  }
-
-  bool Fits(const RecordInfo& info, const ChangeDigest& met) const {
-    const bool forward = options_.direction == Direction::kForward;
-    return met.before == (forward ? info.before : info.after) && met.after == (forward ? info.after : info.before);
   }
 
   Status Misfit(const OpenedInput& input, const RecordInfo& info) const {

@@ -8,6 +8,7 @@
 #include "backend/undo_memory.h"
 #include "base/status.h"
 #include "change/state_digest.h"
+#include "codec/codec.h"
 
 namespace xorbit {
 
@@ -48,6 +49,11 @@ struct RecordSums {
   }
   friend bool operator==(const RecordSums&, const RecordSums&) = default;
 };
+
+// What a record with digests must show when its delta is taken in this direction.
+inline RecordSums StatedSums(const RecordInfo& info, Direction direction) {
+  return direction == Direction::kForward ? RecordSums{info.before, info.after} : RecordSums{info.after, info.before};
+}
 
 struct PrepareReport {
   uint64_t change_count = 0;        // in the payloads

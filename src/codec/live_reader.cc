@@ -4,9 +4,7 @@
 
 namespace xorbit {
 
-LiveReader::LiveReader(const LiveMemory& live) : planner_(*live.map), places_(live.regions.begin(), live.regions.end()) {
-  places_.insert(places_.end(), live.kept.begin(), live.kept.end());
-}
+LiveReader::LiveReader(const LiveMemory& live) : planner_(*live.map), places_(PlaceBytesOf(live)) {}
 
 template <typename Unit>
 void LiveReader::Read(uint32_t tensor_index, uint64_t to_tensor, std::span<const uint32_t> offsets,

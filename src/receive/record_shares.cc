@@ -1,7 +1,5 @@
 #include "receive/record_shares.h"
 
-#include <utility>
-
 namespace xorbit {
 namespace {
 
@@ -24,9 +22,7 @@ Status RecordShares::Add(const Backend& backend, const LiveMap& map, std::span<c
         const uint64_t record = record_count_++;
         const RecordSums& mine = sums[p][in_payload++];
         if (!compared) continue;
-        const RecordInfo& info = decoder->info(i);
-        RecordSums whole{info.before, info.after};
-        if (direction == Direction::kInverse) std::swap(whole.before, whole.after);
+        const RecordSums whole = StatedSums(decoder->info(i), direction);
         Weigh(record, mine.before, &before.mine);
         Weigh(record, mine.after, &after.mine);
         Weigh(record, whole.before, &before.whole);

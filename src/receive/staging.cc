@@ -46,10 +46,7 @@ Status FoldMasks(const Layout& layout, const Backend& backend, const StagingOpti
     }
     XORBIT_ASSIGN_OR_RETURN(const Payload payload, WritePayload(layout, {codec, owner.info.owner_index, owner.info.owner_count},
                                                                 maps, std::move(segments), options.threads));
-    Buffer& bytes = staged->fold_files.emplace_back();
-    bytes.reserve(payload.byte_count);
-    AppendBytes(bytes, payload.head);
-    for (const Buffer& piece : payload.body) AppendBytes(bytes, piece);
+    staged->fold_files.push_back(FileBytesOf(payload));
   }
   for (const Buffer& bytes : staged->fold_files) {
     XORBIT_ASSIGN_OR_RETURN(PayloadView view, ParsePayload(layout, bytes));
@@ -84,8 +81,8 @@ bool TurnsBack(std::span<const Hop> route) {
 Result<std::unique_ptr<StagedUpdate>> StageRoute(Stream& stream, const Backend& backend, const LiveMemory& live,
                                                  std::span<const Hop> route, const StagingOptions& options) {
   auto staged = std::make_unique<StagedUpdate>();
-  staged->from = route.front().backward ? route.front().edge.to : route.front().edge.from;
-  staged->to = route.back().backward ? route.back().edge.from : route.back().edge.to;
+  staged->from = StartOf(route.front());
+  staged->to = EndOf(route.back());
   staged->object_count = route.size();
   XORBIT_ASSIGN_OR_RETURN(staged->deltas, FetchRoute(stream, route, {options.threads, options.limit_bytes}));
   for (const Delta& delta : staged->deltas) staged->held_bytes += delta.total_file_bytes;

@@ -25,6 +25,9 @@ struct Hop {
   friend bool operator==(const Hop&, const Hop&) = default;
 };
 
+inline uint64_t StartOf(const Hop& hop) { return hop.backward ? hop.edge.to : hop.edge.from; }
+inline uint64_t EndOf(const Hop& hop) { return hop.backward ? hop.edge.from : hop.edge.to; }
+
 inline PublicationPlace PlaceOf(const Edge& edge) { return {edge.from, edge.to, edge.publication_id}; }
 
 }  // namespace xorbit

@@ -24,8 +24,8 @@ Edge MakeEdge(uint64_t from, uint64_t to, uint64_t byte_count, std::string id = 
 std::vector<uint64_t> StopsOf(const std::vector<Hop>& route, uint64_t from) {
   std::vector<uint64_t> stops = {from};
   for (const Hop& hop : route) {
-    EXPECT_EQ(hop.backward ? hop.edge.to : hop.edge.from, stops.back());
-    stops.push_back(hop.backward ? hop.edge.from : hop.edge.to);
+    EXPECT_EQ(StartOf(hop), stops.back());
+    stops.push_back(EndOf(hop));
   }
   return stops;
 }

@@ -17,6 +17,13 @@ struct LiveMemory {
   std::span<const MutableBytes> kept;     // parallel to map->kept_tensors(): canonical copies of whole tensors
 };
 
+// All of it by place index, as plans and logs count: regions, then kept copies.
+inline std::vector<MutableBytes> PlaceBytesOf(const LiveMemory& live) {
+  std::vector<MutableBytes> places(live.regions.begin(), live.regions.end());
+  places.insert(places.end(), live.kept.begin(), live.kept.end());
+  return places;
+}
+
 // Success if the map is of this layout and the memory has every region and kept copy in its size.
 Status CheckMemory(const Layout& layout, const LiveMemory& live);
 

@@ -13,12 +13,6 @@
 namespace xorbit {
 namespace {
 
-// The sums a record must show when the delta is taken in `direction`.
-bool Matches(const RecordInfo& info, Direction direction, const ChangeDigest& found) {
-  const bool forward = direction == Direction::kForward;
-  return found.before == (forward ? info.before : info.after) && found.after == (forward ? info.after : info.before);
-}
-
 class Preparation {
  public:
   Preparation(const Layout& layout, std::span<const PayloadView> payloads, const LiveMemory& live,
@@ -93,7 +87,8 @@ class Preparation {
       return LiveError(turn,
                        "this memory does not hold every changed element (one rank of several must be prepared as partial): ");
     }
-    if (turn.segment->has_digests && !Matches(turn.info, options_.direction, sums.counted)) {
+    const RecordSums found{sums.counted.before, sums.counted.after};
+    if (turn.segment->has_digests && found != StatedSums(turn.info, options_.direction)) {
       return LiveError(turn, "live weights are not the state this delta starts from: ");
     }
     return {};

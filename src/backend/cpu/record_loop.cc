@@ -37,8 +37,7 @@ Result<RecordLoop> RecordLoop::Open(const Backend& backend, const Layout& layout
   RecordLoop loop;
   loop.map_ = live.map;
   loop.tensor_keys_ = TensorKeysOf(layout);
-  loop.places_.assign(live.regions.begin(), live.regions.end());
-  loop.places_.insert(loop.places_.end(), live.kept.begin(), live.kept.end());
+  loop.places_ = PlaceBytesOf(live);
   for (size_t p = 0; p < payloads.size(); ++p) {
     const PayloadView& payload = payloads[p];
     for (const PayloadSegment& segment : payload.segments) {

@@ -12,8 +12,7 @@ Status RollBackLive(const Layout& layout, const LiveMemory& live, UndoMemory* un
   XORBIT_RETURN_IF_ERROR(CheckMemory(layout, live));
   XORBIT_RETURN_IF_ERROR(CheckUndoRecord(*undo->record(), live));
   XORBIT_ASSIGN_OR_RETURN(const ConstBytes log, undo->ProvenLog());
-  std::vector<MutableBytes> places(live.regions.begin(), live.regions.end());
-  places.insert(places.end(), live.kept.begin(), live.kept.end());
+  const std::vector<MutableBytes> places = PlaceBytesOf(live);
   XORBIT_ASSIGN_OR_RETURN(const std::vector<TouchView> views, ParseUndoLog(log, places));
   XORBIT_RETURN_IF_ERROR(ParallelFor(threads, views.size(), [&](uint64_t index) {
     if (views[index].HoldsOldOrNew()) return Status();

@@ -80,8 +80,8 @@ class UndoMemory {
   // The record's log, if it is what was sealed. kCorrupt otherwise.
   Result<ConstBytes> ProvenLog() const;
 
-  // Seals the first log_bytes of log_room() and makes this the record, waiting. The record is as UndoRecordOf
-  // made it; the rest is filled in. Not while the record is armed: its log is needed.
+  // Seals the first log_bytes of log_room() and makes this the record, waiting. The record is as UndoRecordOf made it; the rest
+  // is filled in. Not while the record is armed: its log is needed.
   void Seal(UndoRecord record, uint64_t log_bytes);
   // What the record's log stands for, in one store that no store before or after it passes.
   void SetState(UndoState state);

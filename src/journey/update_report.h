@@ -34,7 +34,7 @@ struct UpdateReport {
 Result<UpdateReport> MeasureUpdate(const Runtime& runtime, const Checkpoint& old_checkpoint, const Checkpoint& new_checkpoint,
                                    const std::vector<CodecId>& codecs, const EncodeOptions& encode);
 
-// Bits of position and value entropy over all changes of two states of one layout.
+// The same of two states of one layout in memory.
 Result<UpdateReport> MeasureUpdate(const Runtime& runtime, const Layout& layout, TensorBytes old_bytes, TensorBytes new_bytes,
                                    const std::vector<CodecId>& codecs, const EncodeOptions& encode);
 

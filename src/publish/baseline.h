@@ -34,8 +34,8 @@ class Baseline {
   // D over the elements as they are; only while nothing is due.
   StateDigest Scan(const Backend& backend, const Layout& layout, int threads) const;
 
-  // Moves on by a payload file of this baseline's own segments, whose changes are due from here on. Only with a
-  // known digest. kCorrupt only for a payload that nobody has checked.
+  // Moves on by a payload file of this baseline's own segments, whose changes are due from here on. Only with a known digest.
+  // kCorrupt only for a payload that nobody has checked.
   Status Forward(const Backend& backend, const Layout& layout, Buffer payload, int threads);
   // Takes the changes of any source over segment `index`; the digest is not known after it. XOR is its own inverse, so a failed
   // call is undone by nobody.

@@ -12,8 +12,8 @@ namespace xorbit {
 // Writes the folds that end in the publishers' version (store/fold_schedule.h says which; `marks` are versions that get one of
 // their own, 0 the base). `publishers` are this process's ranks, at least one. Every process of the trainer calls it after
 // Settle(), with the same marks; each rank folds its own share, any of them seals. Returns how many folds were written once all
-// of them are sealed. Nothing that readers rely on changes: a crash or an error in
-// between costs a later reader bytes, and the next call may make up for it.
+// of them are sealed. Nothing that readers rely on changes: a crash or an error in between costs a later reader bytes, and the
+// next call may make up for it.
 Result<size_t> PublishFolds(Stream& stream, std::span<RankPublisher> publishers, std::span<const uint64_t> marks,
                             const DecideOptions& options);
 

@@ -33,8 +33,7 @@ struct BlockRange {
 std::vector<BlockRange> PlanStretches(const Journal& journal);
 
 // Applies `rule` to the blocks of `stretches`, which are PlanStretches' or begin like them, on up to `threads` threads. On
-// return
-// (*written)[i], if given, holds those blocks of stretch i, from its first, that may have been written to; no other was,
+// return (*written)[i], if given, holds those blocks of stretch i, from its first, that may have been written to; no other was,
 // whatever happened. kCheckOldOrNew reads only.
 Status ReplayJournal(FileOps& ops, const Journal& journal, const JournalFds& fds, PatchRule rule,
                      std::span<const BlockRange> stretches, int threads, std::vector<BlockRange>* written = nullptr);

@@ -34,7 +34,7 @@ class SessionFolder {
   Status PutTarget(uint64_t session, const SessionTarget& target);  // kExists
 
   Result<std::optional<PreparedReceipt>> Prepared(uint64_t session, uint32_t rank);
-  Result<std::optional<StepReceipt>> Applied(uint64_t session, uint32_t rank) { return Step(session, kAppliedStep, rank); }
+  // Of kGatedStep or kAppliedStep.
   Result<std::optional<StepReceipt>> Step(uint64_t session, std::string_view step, uint32_t rank);
   // kExists if another process has voted for this rank.
   Status PutVote(uint64_t session, std::string_view step, uint32_t rank, const std::string& vote);

@@ -59,7 +59,6 @@ class StoreCohort final : public CohortMember {
   CohortOptions options_;
   std::string member_;
   uint64_t session_ = 0;  // the next to take part in, or the one under way
-  SessionTarget target_;
   SessionView view_;
   std::vector<std::optional<PreparedReceipt>> receipts_;  // by rank
   std::optional<uint64_t> last_committed_;                // a session
@@ -177,11 +176,11 @@ Result<SessionTarget> StoreCohort::Open(const SessionTarget& wanted) {
   XORBIT_RETURN_IF_ERROR(SkipEnded());
   Begin();
   const Status put = folder_.PutTarget(session_, wanted);
-  if (put.ok()) return target_ = wanted;
+  if (put.ok()) return wanted;
   if (put.code() != Code::kExists) return put;
   XORBIT_ASSIGN_OR_RETURN(const std::optional<SessionTarget> there, folder_.Target(session_));
   if (!there) return IoError("the target of session " + std::to_string(session_) + " vanished");
-  return target_ = *there;
+  return *there;
 }
 
 Result<Move> StoreCohort::LookForGo(bool impatient) {
@@ -265,7 +264,7 @@ Result<std::optional<CohortStanding>> StoreCohort::Join() {
   }
   if (!last_committed_) return std::optional<CohortStanding>();
   XORBIT_ASSIGN_OR_RETURN(const auto target, folder_.Target(*last_committed_));
-  XORBIT_ASSIGN_OR_RETURN(const auto applied, folder_.Applied(*last_committed_, options_.rank));
+  XORBIT_ASSIGN_OR_RETURN(const auto applied, folder_.Step(*last_committed_, kAppliedStep, options_.rank));
   if (target && applied) return std::optional<CohortStanding>({target->to, applied->state});
   return IoError("what session " + std::to_string(*last_committed_) + " of the cohort committed vanished");
 }

@@ -1,5 +1,4 @@
-// The sparse codec's inner loops, by CPU level. As in kernels.h, functions carry the target attribute
-// themselves.
+// The sparse codec's inner loops, by CPU level. As in kernels.h, functions carry the target attribute themselves.
 #pragma once
 
 #include "base/cpu_level.h"

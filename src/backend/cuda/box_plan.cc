@@ -101,6 +101,7 @@ struct FoundBox {
   bool fits;  // warps may use it
 };
 
+// The box that holds `element` of the segment; it may begin before it. One row where rows are not regular.
 FoundBox FindBox(const UpdateOnDevice& update, const SegmentOnDevice& segment, uint64_t element) {
   const CopyRun run = FindRun(&update, &segment, element, 0, {0, 0});
   const uint64_t unit_bytes = segment.unit_bytes;
@@ -127,10 +128,6 @@ FoundBox FindBox(const UpdateOnDevice& update, const SegmentOnDevice& segment, u
 }
 
 }  // namespace
-
-LiveBox BoxAt(const UpdateOnDevice& update, const SegmentOnDevice& segment, uint64_t element) {
-  return FindBox(update, segment, element).box;
-}
 
 std::vector<LiveBox> PlanBoxes(const UpdateOnDevice& update, const SegmentOnDevice& segment, ConstBytes records,
                                std::vector<TileStart>* starts) {

@@ -8,13 +8,9 @@
 
 namespace xorbit::cuda {
 
-// The box that holds `element` of the segment; it may begin before it. `update` and `segment` point at tables in host memory.
-// One row where rows are not regular.
-LiveBox BoxAt(const UpdateOnDevice& update, const SegmentOnDevice& segment, uint64_t element);
-
 // Sets box_index of every tile's start and returns the boxes, ascending. A tile gets none if some of its elements are not to be
 // found by boxes (copies, halves, places off their alignment or at a region's ragged end), or if it would take more than
-// kMaxBoxesPerTile.
+// kMaxBoxesPerTile. `update` and `segment` point at tables in host memory.
 inline constexpr uint32_t kMaxBoxesPerTile = 256;
 std::vector<LiveBox> PlanBoxes(const UpdateOnDevice& update, const SegmentOnDevice& segment, ConstBytes records,
                                std::vector<TileStart>* starts);

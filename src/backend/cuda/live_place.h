@@ -116,7 +116,6 @@ struct CopyRun {
   uint64_t tensor_key = 0;
   uint32_t region_index = 0;
   bool counted = false;
-  bool ragged = false;  // some of its words reach out of the region
   PlaceHint hint{};
 };
 
@@ -141,8 +140,6 @@ XORBIT_DEVICE_RARE CopyRun FindRun(const UpdateOnDevice* update, const SegmentOn
   run.region_index = in_piece.region_index;
   run.counted = in_piece.counted;
   run.live_address = region.begin + (in_piece.live + (begin - in_piece.first)) * unit_bytes;
-  const uint64_t live_end = run.live_address + run.count * unit_bytes;
-  run.ragged = run.live_address / 4 * 4 < region.begin || (live_end + 3) / 4 * 4 > region.end;
   return run;
 }
 

@@ -13,6 +13,9 @@ namespace xorbit {
 
 namespace fs = std::filesystem;
 
+// The same path without a slash at its end: "x/" names the folder "x", and its parent is not itself.
+inline fs::path WithoutLastSlash(const fs::path& path) { return path.has_filename() ? path : path.parent_path(); }
+
 // Closes on destruction. Movable, not copyable.
 class UniqueFd {
  public:

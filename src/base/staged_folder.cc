@@ -63,7 +63,7 @@ void RemoveAbandoned(const fs::path& parent, std::string_view prefix) {
 }  // namespace
 
 Result<StagedFolder> StagedFolder::Make(FileOps& ops, const fs::path& target) {
-  const fs::path place = target.has_filename() ? target : target.parent_path();  // "x/" is "x"
+  const fs::path place = WithoutLastSlash(target);
   if (!place.has_filename()) return UsageError("'" + target.string() + "' cannot be the name of a new folder");
   std::error_code unknown;  // then Publish will tell
   if (fs::exists(fs::symlink_status(place, unknown))) {

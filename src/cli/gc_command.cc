@@ -43,8 +43,10 @@ void AddGcCommand(CLI::App& app, Invocation* invocation) {
   AddStoreOptions(command, &options->store);
   command->add_option("--keep", options->policy.version_count, "Newest versions between which no delta is dropped")
       ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 40));
-  command->add_option("--anchors", options->policy.anchor_count, "Newest whole versions to keep");
-  command->add_option("--mark", options->marks, "Versions to which a way stays (0)");
+  command->add_option("--anchors", options->policy.anchor_count, "Newest whole versions to keep")
+      ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 40));
+  command->add_option("--mark", options->marks, "Versions to which a way stays (0)")
+      ->check(CLI::Range(uint64_t{0}, kMaxVersion));
   command->add_option("--grace", options->grace_s, "Seconds between giving up and removing, by the store's clock (3600)")
       ->check(CLI::Range(uint64_t{0}, uint64_t{100'000'000}));
 }

@@ -45,7 +45,7 @@ void AddPullCommand(CLI::App& app, Invocation* invocation) {
                                  [options](Session& session) { return RunPull(session, *options); });
   AddStoreOptions(command, &options->store);
   command->add_option("CHECKPOINT", options->checkpoint, "Changed in place, crash-safely; made if it is not there")->required();
-  command->add_option("--version", options->version, "Which version (the newest)");
+  command->add_option("--version", options->version, "Which version (the newest)")->check(CLI::Range(uint64_t{0}, kMaxVersion));
 }
 
 }  // namespace xorbit

@@ -56,7 +56,7 @@ Result<AnchorFiles> AnchorFiles::Of(const Checkpoint& checkpoint) {
 
 Result<FetchedAnchor> FetchFirstWhole(const Runtime& runtime, Stream& stream, std::span<const uint64_t> versions,
                                       const fs::path& folder) {
-  Status first_failure = RefusedError("the store holds no whole version; name a checkpoint that was published");
+  Status first_failure = RefusedError("the store holds no whole version");
   for (size_t i = 0; i < versions.size(); ++i) {
     const Result<uint64_t> byte_count = FetchAnchor(runtime, stream, versions[i], folder);
     if (byte_count.ok()) return FetchedAnchor{versions[i], *byte_count};

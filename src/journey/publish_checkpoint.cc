@@ -53,6 +53,21 @@ Result<bool> FinishStream(const Runtime& runtime, Stream& stream, const fs::path
   return newest == 0;
 }
 
+// What is frozen was decided when the stream was made; to be asked for the same again is fine.
+Status CheckRules(const Layout& layout, const LayoutRules& rules) {
+  if (rules.frozen.empty()) return {};
+  std::vector<TensorSpec> thawed = layout.tensors();
+  for (TensorSpec& tensor : thawed) tensor.frozen = false;
+  XORBIT_ASSIGN_OR_RETURN(const Layout all, Layout::Make(std::move(thawed), layout.groups()));
+  XORBIT_ASSIGN_OR_RETURN(const Layout asked, ApplyRules(all, rules));
+  for (size_t i = 0; i < asked.tensors().size(); ++i) {
+    if (asked.tensors()[i].frozen == layout.tensors()[i].frozen) continue;
+    return RefusedError("tensor " + Quoted(asked.tensors()[i].name) + (layout.tensors()[i].frozen ? " is" : " is not") +
+                        " frozen in this stream, which was decided when it was made: publish without --frozen");
+  }
+  return {};
+}
+
 // A checkpoint that is some version of the stream, opened, and which one.
 struct KnownCheckpoint {
   Checkpoint checkpoint;
@@ -78,7 +93,7 @@ Result<KnownCheckpoint> FetchBase(const Runtime& runtime, Stream& stream, const 
   XORBIT_ASSIGN_OR_RETURN(std::vector<uint64_t> anchors, AnchorVersions(stream));
   std::ranges::reverse(anchors);
   Result<FetchedAnchor> fetched = FetchFirstWhole(runtime, stream, anchors, folder);
-  if (!fetched.ok()) return fetched.status().WithContext("no version to compare with, name one with --base");
+  if (!fetched.ok()) return fetched.status().WithContext("nothing to compare with; name a published checkpoint with --base");
   XORBIT_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::Open(folder));
   return KnownCheckpoint{std::move(checkpoint), fetched->version};
 }
@@ -179,6 +194,7 @@ Result<PublishedCheckpoint> PublishCheckpoint(const Runtime& runtime, ObjectStor
   Result<Stream> opened = Stream::Open(store, request.stream_id);
   if (!opened.ok() && opened.status().code() != Code::kNotFound) return opened.status();
   if (opened.ok()) {
+    XORBIT_RETURN_IF_ERROR(CheckRules(opened->layout(), request.delta.rules));
     XORBIT_ASSIGN_OR_RETURN(published.created, FinishStream(runtime, *opened, first));
   } else {
     const std::string id = request.stream_id.empty() ? std::string(kDefaultStreamId) : request.stream_id;

@@ -217,6 +217,21 @@ TEST_F(StoreJourneyTest, WhatCannotBeStoredIsRefusedBeforeAnythingIsWritten) {
   EXPECT_EQ(Stream::Open(*store_, "").value().Newest().value(), 0U);
 }
 
+TEST_F(StoreJourneyTest, WhatIsFrozenIsDecidedOnce) {
+  PublishRequest request;
+  request.checkpoint = State(0);
+  const std::string name = layout_.tensors()[0].name;
+  request.delta.rules.frozen = {name};
+  ASSERT_TRUE(PublishCheckpoint(runtime_, *store_, request).ok());
+  EXPECT_EQ(PublishCheckpoint(runtime_, *store_, request)->version, 1U);
+  request.delta.rules.frozen = {layout_.tensors()[1].name};
+  const Status status = PublishCheckpoint(runtime_, *store_, request).status();
+  EXPECT_EQ(status.code(), Code::kRefused);
+  EXPECT_THAT(status.message(), HasSubstr("frozen in this stream"));
+  request.delta.rules.frozen.clear();
+  EXPECT_EQ(PublishCheckpoint(runtime_, *store_, request)->version, 2U);
+}
+
 // No object whose path holds `part` can be created.
 class FailingObjects final : public ForwardingFileOps {
  public:

@@ -8,7 +8,7 @@ namespace xorbit {
 
 Result<std::unique_ptr<CheckpointCopy>> CheckpointCopy::Make(FileOps& ops, const Checkpoint& source, const fs::path& target) {
   XORBIT_ASSIGN_OR_RETURN(StagedFolder staged, StagedFolder::Make(ops, target));
-  const fs::path place = target.has_filename() ? target : target.parent_path();  // "x/" is "x"
+  const fs::path place = WithoutLastSlash(target);
   auto copy = std::unique_ptr<CheckpointCopy>(new CheckpointCopy(ops, std::move(staged), place, source.is_folder()));
   XORBIT_RETURN_IF_ERROR(copy->CopyWeights(source));
   if (source.is_folder()) XORBIT_RETURN_IF_ERROR(copy->CopyOthers(source.path()));

@@ -7,6 +7,11 @@
 #include "store/checked_text.h"
 
 namespace xorbit {
+namespace {
+
+constexpr uint64_t kMaxSession = 999'999'999'999;  // so that there is always a next one
+
+}  // namespace
 
 std::string SessionFolder::Key(uint64_t session, std::string_view file) const {
   return prefix_ + "/s" + ZeroPadded(session, 6) + "/" + std::string(file);
@@ -30,7 +35,7 @@ Result<std::vector<uint64_t>> SessionFolder::Sessions() {
     uint64_t session = 0;
     const char* const end = object.key.data() + object.key.size();
     const auto parsed = std::from_chars(object.key.data() + begin.size(), end, session);
-    if (parsed.ec != std::errc() || parsed.ptr == end || *parsed.ptr != '/') continue;
+    if (parsed.ec != std::errc() || session > kMaxSession || !object.key.starts_with(Key(session, ""))) continue;
     if (sessions.empty() || sessions.back() != session) sessions.push_back(session);
   }
   std::sort(sessions.begin(), sessions.end());

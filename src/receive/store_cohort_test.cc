@@ -97,6 +97,18 @@ TEST(StoreCohort, CommitsManySessionsAndForgetsOldOnes) {
   }
 }
 
+TEST(StoreCohort, TakesNothingElseForASession) {
+  MemoryStore store;
+  const std::string prefix = OptionsOf(0, 1).prefix + "/";
+  for (const char* name : {"s7/target.json", "s18446744073709551615/target.json", "s1000000000000/target.json", "s/x"}) {
+    ASSERT_TRUE(store.PutNew(prefix + name, AsBytes("not ours")).ok());
+  }
+  const auto member = MemberOf(store, 0, 1);
+  EXPECT_FALSE(member->Join().value().has_value());
+  EXPECT_TRUE(RunSession(*member, 0, 1, 1).committed);
+  EXPECT_TRUE(store.Stat(prefix + "s000000/outcome.json").ok());
+}
+
 TEST(StoreCohort, RefusesWhatDoesNotAddUp) {
   MemoryStore store;
   ForRanks(3, [&](uint32_t rank) {

@@ -73,7 +73,11 @@ Status PutAnchor(Stream& stream, uint64_t version, std::span<const AnchorSource>
   for (const AnchorSource& file : files) {
     XORBIT_RETURN_IF_ERROR(stream.store().PutNew(AnchorFolder(id, version) + file.name, file.bytes));
   }
-  return PutText(stream.store(), AnchorKey(id, version), text);
+  XORBIT_RETURN_IF_ERROR(PutText(stream.store(), AnchorKey(id, version), text));
+  // A collector may have taken what took longer than its grace for what a dead publisher left.
+  XORBIT_ASSIGN_OR_RETURN(const bool given_up, stream.IsDeadAnchor(version));
+  return given_up ? RefusedError("the anchor of version " + std::to_string(version) + " was given up before it was whole")
+                  : Status();
 }
 
 Result<std::vector<uint64_t>> AnchorVersions(Stream& stream) {

@@ -68,13 +68,14 @@ Status RemoveDead(Stream& stream, const Folders& folders, int64_t grace_ns, GcRe
 }
 
 // Whether what is no delta and no anchor now can never be one again: it was never sealed, or it is sealed and lost. Anything
-// else is damaged, or was read badly, and may be whole tomorrow: a way that an earlier list kept may depend on it.
+// else is damaged, or was read badly, and may be whole tomorrow: a way that an earlier list kept may depend on it. Version 0
+// may still be stored whole by another publish of its checkpoint, and there is no other way for who has nothing.
 Result<bool> IsLost(Stream& stream, const PublicationPlace& place, const Folder& folder) {
   const bool is_sealed = std::ranges::any_of(folder.objects, [&](const ObjectInfo& object) {
     const auto placed = ParsePlacedKey(stream.info().stream_id, object.key);
     return placed && IsSeal(placed->file);
   });
-  if (!is_sealed) return true;
+  if (!is_sealed) return place.target_version > 0;
   if (place.publication_id.empty() || place.publication_id == kFoldPublicationId) return false;  // these cannot lose
   XORBIT_ASSIGN_OR_RETURN(const std::optional<VersionRecord> record, stream.Record(place.target_version));
   if (!record || !record->committed()) return record.has_value();

@@ -100,6 +100,32 @@ TEST_F(GcTest, RemovesWhatLostOrDied) {
   EXPECT_EQ(Collect(stream_).removed_object_count, 1U);
 }
 
+TEST_F(GcTest, LeavesAWholeVersionZeroThatIsNotFinished) {
+  ASSERT_TRUE(store_.PutNew(AnchorFolder("run-1", 0) + "model.safetensors", AsBytes("weights")).ok());
+  testing_store::PublishChain(stream_, 1);
+  ASSERT_TRUE(store_.PutNew(AnchorFolder("run-1", 1) + "model.safetensors", AsBytes("weights")).ok());
+  Wait();
+  EXPECT_EQ(Collect(stream_).listed_count, 1U);  // version 1's
+  const AnchorSource file{"model.safetensors", AsBytes("weights")};
+  EXPECT_TRUE(PutAnchor(stream_, 0, std::span(&file, 1)).ok());
+}
+
+TEST_F(GcTest, AnAnchorThatTookLongerThanTheGraceIsNotTakenForWhole) {
+  testing_store::PublishChain(stream_, 1);
+  Stream collector = Stream::Open(store_, "run-1").value();
+  store_.fault = [&](std::string_view call, std::string_view key) {
+    if (call == "PutNew" && key.ends_with("anchor.json")) {
+      Wait();
+      Collect(collector);
+    }
+    return MemoryStore::Fault::kNone;
+  };
+  const AnchorSource file{"model.safetensors", AsBytes("weights")};
+  const Status status = PutAnchor(stream_, 1, std::span(&file, 1));
+  EXPECT_EQ(status.code(), Code::kRefused);
+  EXPECT_THAT(status.message(), ::testing::HasSubstr("given up before it was whole"));
+}
+
 // A step and a fold that are badly read for a while, by a collector that comes long after: when they are whole again, so is the
 // way.
 TEST_F(GcTest, NeverGivesUpWhatIsOnlyDamaged) {

@@ -299,7 +299,7 @@ class FolderStore final : public ObjectStore {
 }  // namespace
 
 Result<std::unique_ptr<ObjectStore>> OpenFolderStore(FileOps& ops, const fs::path& root) {
-  fs::path place = root.has_filename() ? root : root.parent_path();  // "x/" is "x"
+  fs::path place = WithoutLastSlash(root);
   if (place.empty()) return UsageError("the name of the store's folder is empty");
   return std::unique_ptr<ObjectStore>(std::make_unique<FolderStore>(ops, std::move(place)));
 }

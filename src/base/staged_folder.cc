@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <mutex>
 #include <random>
+#include <set>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -47,6 +49,17 @@ Lock LockFolder(const fs::path& folder, UniqueFd* fd) {
   return is_there && locked.st_dev == named.st_dev && locked.st_ino == named.st_ino ? Lock::kHeld : Lock::kTaken;
 }
 
+// Guards the names: a folder is published or removed, never one while the other goes on.
+struct Staged {
+  std::mutex mutex;
+  std::set<fs::path> folders;  // temporary ones that are there
+};
+
+Staged& AllStaged() {
+  static Staged staged;
+  return staged;
+}
+
 void RemoveAbandoned(const fs::path& parent, std::string_view prefix) {
   std::error_code error;
   fs::directory_iterator entries(parent, error);
@@ -69,12 +82,20 @@ Result<StagedFolder> StagedFolder::Make(FileOps& ops, const fs::path& target) {
   if (fs::exists(fs::symlink_status(place, unknown))) {
     return ExistsError("'" + place.string() + "' exists already; remove it or choose another name");
   }
+  return MakeScratch(ops, place);
+}
+
+Result<StagedFolder> StagedFolder::MakeScratch(FileOps& ops, const fs::path& place) {
   const std::string prefix = "." + place.filename().string() + ".tmp-";
   RemoveAbandoned(ParentOf(place), prefix);
   constexpr int kMaxTries = 10;
   for (int attempt = 1;; ++attempt) {
     const fs::path staging = ParentOf(place) / (prefix + UniqueSuffix());
-    XORBIT_RETURN_IF_ERROR(ops.MakeFolder(staging));
+    {
+      const std::lock_guard guard(AllStaged().mutex);
+      XORBIT_RETURN_IF_ERROR(ops.MakeFolder(staging));
+      AllStaged().folders.insert(staging);
+    }
     UniqueFd lock;
     // Somebody who looked for what is abandoned may have been faster than our lock, and remove it: then another one.
     if (LockFolder(staging, &lock) == Lock::kTaken && attempt < kMaxTries) continue;
@@ -93,15 +114,39 @@ StagedFolder::StagedFolder(StagedFolder&& other) noexcept
 
 StagedFolder::~StagedFolder() {
   if (staging_.empty()) return;
+  const std::lock_guard guard(AllStaged().mutex);
   std::error_code ignored;  // the error that brought us here is the one to report
   fs::remove_all(staging_, ignored);
+  AllStaged().folders.erase(staging_);
 }
 
 Status StagedFolder::Publish() {
   XORBIT_RETURN_IF_ERROR(ops_->SyncFolder(staging_));
-  XORBIT_RETURN_IF_ERROR(ops_->RenameNoReplace(staging_, target_));
+  {
+    const std::lock_guard guard(AllStaged().mutex);
+    XORBIT_RETURN_IF_ERROR(ops_->RenameNoReplace(staging_, target_));
+    AllStaged().folders.erase(staging_);
+  }
   staging_.clear();
   return ops_->SyncFolder(ParentOf(target_));
+}
+
+Status StagedFolder::PublishEntry(const fs::path& name, const fs::path& target) {
+  const fs::path place = WithoutLastSlash(target);
+  {
+    const std::lock_guard guard(AllStaged().mutex);
+    XORBIT_RETURN_IF_ERROR(ops_->RenameNoReplace(staging_ / name, place));
+  }
+  return ops_->SyncFolder(ParentOf(place));
+}
+
+void RemoveStagedFolders() {
+  AllStaged().mutex.lock();  // for good
+  for (const fs::path& folder : AllStaged().folders) {
+    constexpr int kTries = 3;  // other threads may still put files into it
+    std::error_code error;
+    for (int i = 0; i == 0 || (error && i < kTries); ++i) fs::remove_all(folder, error);
+  }
 }
 
 }  // namespace xorbit

@@ -13,6 +13,8 @@ class StagedFolder {
  public:
   // kExists if `target` is there: a hint, for the decision is Publish's. `ops` must outlive the object.
   static Result<StagedFolder> Make(FileOps& ops, const fs::path& target);
+  // For files that only this object needs: `place` lends its name, and does not matter otherwise.
+  static Result<StagedFolder> MakeScratch(FileOps& ops, const fs::path& place);
   ~StagedFolder();
   StagedFolder(StagedFolder&& other) noexcept;
   StagedFolder& operator=(StagedFolder&&) = delete;
@@ -23,6 +25,8 @@ class StagedFolder {
   // fsync of the folder, rename that does not replace (kExists if another process was first), fsync of the parent. If only that
   // last step fails the folder is in its place, whole, and a power cut may take it away again.
   Status Publish();
+  // Moves one of its entries, synced, to `target` instead, likewise whole or not at all; the rest goes with the object.
+  Status PublishEntry(const fs::path& name, const fs::path& target);
 
  private:
   StagedFolder(FileOps& ops, fs::path target, fs::path staging, UniqueFd lock);
@@ -32,5 +36,9 @@ class StagedFolder {
   fs::path staging_;  // empty once renamed or moved from
   UniqueFd lock_;     // on staging_, if that is possible
 };
+
+// Removes the temporary folders of all StagedFolders of the process: for when it is being stopped and no destructor will run.
+// Whoever publishes or makes one afterwards waits for the end.
+void RemoveStagedFolders();
 
 }  // namespace xorbit

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <string>
 
 #include "base/temporary_folder.h"
@@ -57,6 +58,38 @@ TEST_F(StagedFolderTest, RemovesNothingBehindALink) {
   fs::create_directory_symlink(root_ / "precious", root_ / ".delta.tmp-4711-0123abcd");
   ASSERT_TRUE(StagedFolder::Make(PosixFileOps(), root_ / "delta").ok());
   EXPECT_TRUE(fs::exists(root_ / "precious" / "full"));
+}
+
+TEST_F(StagedFolderTest, PublishesAnEntryAlone) {
+  {
+    StagedFolder staged = StagedFolder::Make(PosixFileOps(), root_ / "delta").value();
+    fs::create_directories(staged.path() / "full" / "inner");
+    EXPECT_TRUE(staged.PublishEntry("full", root_ / "delta" / "").ok());
+    fs::create_directories(staged.path() / "full");
+    EXPECT_EQ(staged.PublishEntry("full", root_ / "delta").code(), Code::kExists);
+  }
+  EXPECT_TRUE(fs::exists(root_ / "delta" / "inner"));
+  EXPECT_EQ(EntryCount(), 1U);
+}
+
+TEST_F(StagedFolderTest, ScratchDoesNotCareWhatHasItsName) {
+  fs::create_directory(root_ / "delta");
+  EXPECT_TRUE(StagedFolder::MakeScratch(PosixFileOps(), root_ / "delta").ok());
+}
+
+// In a process of its own, for nothing can be staged afterwards.
+TEST_F(StagedFolderTest, AllAreRemovedWhenTheProcessIsStopped) {
+  EXPECT_EXIT(
+      {
+        StagedFolder published = StagedFolder::Make(PosixFileOps(), root_ / "published").value();
+        const StagedFolder staged = StagedFolder::Make(PosixFileOps(), root_ / "delta").value();
+        const bool made = published.Publish().ok() && fs::create_directories(staged.path() / "full");
+        RemoveStagedFolders();
+        std::_Exit(made ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
+  EXPECT_TRUE(fs::exists(root_ / "published"));
+  EXPECT_EQ(EntryCount(), 1U);
 }
 
 TEST_F(StagedFolderTest, NeverReplaces) {

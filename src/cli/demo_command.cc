@@ -4,7 +4,9 @@
 
 #include <cmath>
 #include <cstring>
+#include <optional>
 
+#include "base/staged_folder.h"
 #include "base/stopwatch.h"
 #include "base/text.h"
 #include "cli/command.h"
@@ -29,30 +31,31 @@ class WorkFolder {
   static Result<WorkFolder> Make(const DemoOptions& options) {
     WorkFolder folder;
     std::error_code error;
+    const fs::path temporary = fs::temp_directory_path(error);
     if (!options.work.empty()) {
       folder.path_ = options.work;
       if (!fs::create_directory(folder.path_, error))
         return ExistsError("'" + options.work + "' must be a folder that does not exist yet");
-    } else {
-      std::string name = (fs::temp_directory_path(error) / "xorbit-demo-XXXXXX").string();
-      if (error || ::mkdtemp(name.data()) == nullptr) return IoError("cannot create a temporary folder; name one with --work");
-      folder.path_ = name;
+      return folder;
     }
-    folder.keep_ = options.keep || !options.work.empty();
+    if (error) return ErrnoError("cannot find a folder for temporary files; name one with --work", error.value());
+    if (!options.keep) {
+      XORBIT_ASSIGN_OR_RETURN(StagedFolder staged, StagedFolder::MakeScratch(PosixFileOps(), temporary / "xorbit-demo"));
+      folder.path_ = staged.path();
+      folder.staged_.emplace(std::move(staged));
+      return folder;
+    }
+    std::string name = (temporary / "xorbit-demo-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) return IoError("cannot create a temporary folder; name one with --work");
+    folder.path_ = name;
     return folder;
-  }
-  WorkFolder(WorkFolder&& other) noexcept : path_(std::exchange(other.path_, {})), keep_(other.keep_) {}
-  WorkFolder& operator=(WorkFolder&&) = delete;
-  ~WorkFolder() {
-    std::error_code ignored;
-    if (!path_.empty() && !keep_) fs::remove_all(path_, ignored);
   }
   const fs::path& path() const { return path_; }
 
  private:
   WorkFolder() = default;
   fs::path path_;
-  bool keep_ = false;
+  std::optional<StagedFolder> staged_;
 };
 
 struct StepRow {

@@ -90,7 +90,7 @@ class Fleet {
   Status OpenMeetingPlace(const fs::path& otherwise) {
     std::error_code ignored;
     const fs::path parent = fs::is_directory("/dev/shm", ignored) ? fs::path("/dev/shm") : otherwise.parent_path();
-    XORBIT_ASSIGN_OR_RETURN(StagedFolder folder, StagedFolder::Make(*runtime_.file_ops, parent / "xorbit-demo-pair"));
+    XORBIT_ASSIGN_OR_RETURN(StagedFolder folder, StagedFolder::MakeScratch(*runtime_.file_ops, parent / "xorbit-demo-pair"));
     meeting_folder_.emplace(std::move(folder));
     XORBIT_ASSIGN_OR_RETURN(meeting_place_, OpenFolderStore(*runtime_.file_ops, meeting_folder_->path()));
     return {};

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "cli/command.h"
+#include "cli/stop_watcher.h"
 
 namespace xorbit {
 namespace {
@@ -26,6 +27,7 @@ int PrintError(const Status& status, bool json) {
 }
 
 int Run(const Invocation& invocation) {
+  const StopWatcher watcher;
   Result<Answer> answer = [&]() -> Result<Answer> {
     XORBIT_ASSIGN_OR_RETURN(const auto session, Session::Start(invocation.common));
     return invocation.run(*session);

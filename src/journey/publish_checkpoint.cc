@@ -102,7 +102,7 @@ Result<StagedFolder> MakeScratch(const Runtime& runtime) {
   std::error_code error;
   const fs::path place = fs::temp_directory_path(error);
   if (error) return ErrnoError("cannot find a folder for temporary files; set TMPDIR to one", error.value());
-  return StagedFolder::Make(*runtime.file_ops, place / "xorbit-anchor");
+  return StagedFolder::MakeScratch(*runtime.file_ops, place / "xorbit-anchor");
 }
 
 // One publisher for each owner, all of them at the stream's newest version.

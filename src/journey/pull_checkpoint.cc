@@ -101,9 +101,7 @@ Status PullFromAnchor(const Runtime& runtime, Stream& stream, const fs::path& pa
   pulled->fetched_bytes += anchor.byte_count;
   XORBIT_RETURN_IF_ERROR(PullInPlace(runtime, stream, full, to, pulled));
   pulled->from.reset();
-  const fs::path place = WithoutLastSlash(path);
-  XORBIT_RETURN_IF_ERROR(runtime.file_ops->RenameNoReplace(full, place));
-  return runtime.file_ops->SyncFolder(place.parent_path());
+  return staged.PublishEntry("full", path);
 }
 
 }  // namespace

@@ -78,8 +78,7 @@ Status CheckpointCopy::Publish() {
   }
   if (is_folder_) return staged_.Publish();
   // A single file moves out of the hidden folder, which goes with this object.
-  XORBIT_RETURN_IF_ERROR(ops_.RenameNoReplace(staged_.path() / files_[0].name, target_));
-  return ops_.SyncFolder(target_.has_parent_path() ? target_.parent_path() : fs::path("."));
+  return staged_.PublishEntry(files_[0].name, target_);
 }
 
 }  // namespace xorbit

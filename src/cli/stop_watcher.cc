@@ -1,0 +1,35 @@
+#include "cli/stop_watcher.h"
+
+#include <ctime>
+
+#include "base/staged_folder.h"
+
+namespace xorbit {
+namespace {
+
+void Watch(const std::stop_token& stop, const sigset_t& signals) {
+  constexpr timespec kPatience = {.tv_sec = 0, .tv_nsec = 20'000'000};
+  while (!stop.stop_requested()) {
+    const int signal = ::sigtimedwait(&signals, nullptr, &kPatience);
+    if (signal <= 0) continue;
+    RemoveStagedFolders();
+    (void)std::signal(signal, SIG_DFL);
+    (void)::pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+    (void)::raise(signal);
+  }
+}
+
+}  // namespace
+
+StopWatcher::StopWatcher() {
+  ::sigemptyset(&signals_);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction action {};
+    if (::sigaction(signal, nullptr, &action) == 0 && action.sa_handler != SIG_IGN) ::sigaddset(&signals_, signal);
+  }
+  (void)::pthread_sigmask(SIG_BLOCK, &signals_, nullptr);  // threads that are made from here on inherit it
+  const auto watch = [this](const std::stop_token& stop) { Watch(stop, signals_); };
+  thread_ = std::jthread(watch);  // tidy-allow: waits for signals, computes nothing
+}
+
+}  // namespace xorbit

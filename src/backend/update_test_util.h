@@ -106,19 +106,4 @@ struct RandomCohort {
   }
 };
 
-// A byte that the update changes, and a value for it that leaves its element neither old nor new, even if half a byte is one.
-inline std::pair<uint8_t*, uint8_t> ForeignValue(Random& random, RandomLiveMemory* live, const Buffer& here,
-                                                 const Buffer& there) {
-  std::vector<size_t> differences;
-  for (size_t i = 0; i < here.size(); ++i) {
-    if (here[i] != there[i]) differences.push_back(i);
-  }
-  const size_t i = differences[Between(random, 0, differences.size() - 1)];
-  const unsigned change = here[i] ^ there[i];
-  const unsigned shift = (change & 15) != 0 ? 0 : 4;
-  unsigned other = 1 + static_cast<unsigned>(Between(random, 0, 13));
-  if (other >= (change >> shift & 15)) ++other;
-  return {live->bytes().data() + i, static_cast<uint8_t>(here[i] ^ other << shift)};
-}
-
 }  // namespace xorbit

@@ -17,17 +17,39 @@
 
 namespace xorbit {
 
-// Takes the pieces of about one tensor in four, as long as they are whole units, and places the tensor as a shadow or two.
+// Makes each piece of the tensor a shadow with a region of its own: boxes of any shape, some of which do not count.
+inline void TurnIntoShadows(Random& random, uint32_t tensor_index, Cast cast, LiveMapSpec* spec) {
+  for (const Piece& piece : spec->pieces) {
+    if (piece.tensor_index != tensor_index) continue;
+    const PieceClass& shape = spec->classes[piece.class_index];
+    ShadowBinding shadow{cast, piece};
+    shadow.piece.live_origin = Between(random, 0, 3);
+    shadow.piece.region_index = static_cast<uint32_t>(spec->regions.size());
+    spec->regions.push_back({"shadow " + std::to_string(spec->regions.size()),
+                             (shadow.piece.live_origin + shape.live_extent()) * LiveBitsOf(cast, shape.granule_bits) / 8});
+    spec->shadows.push_back(shadow);
+  }
+}
+
+// Takes the pieces of about one tensor in four and places the tensor as shadows: what its pieces were, if these are whole
+// units, or a run or two.
 inline void PlaceShadows(Random& random, const Layout& layout, LiveMapSpec* spec) {
   for (uint32_t tensor_index = 0; tensor_index < layout.tensors().size(); ++tensor_index) {
     const TensorSpec& tensor = layout.tensors()[tensor_index];
     if (tensor.byte_count == 0 || Between(random, 0, 3) != 0) continue;
-    std::erase_if(spec->pieces, [&](const Piece& piece) { return piece.tensor_index == tensor_index; });
     const Cast cast = tensor.dtype == Dtype::kBF16  ? Cast::kBf16ToF32
                       : tensor.dtype == Dtype::kF32 ? Cast::kF32ToBf16
                                                     : Cast::kCopy;
     const uint32_t unit_bytes = UnitBytesOf(tensor.dtype);
     const uint64_t units = tensor.unit_count();
+    const auto is_here = [&](const Piece& piece) { return piece.tensor_index == tensor_index; };
+    const auto piece_here = std::ranges::find_if(spec->pieces, is_here);
+    const bool is_whole =
+        piece_here != spec->pieces.end() && spec->classes[piece_here->class_index].granule_bits == 8 * unit_bytes;
+    const bool keeps_boxes = is_whole && Between(random, 0, 1) == 0;
+    if (keeps_boxes) TurnIntoShadows(random, tensor_index, cast, spec);
+    std::erase_if(spec->pieces, is_here);
+    if (keeps_boxes) continue;
     const uint64_t first_units = Between(random, 1, units);
     for (uint64_t at = 0; at < units;) {
       const uint64_t count = at == 0 ? first_units : units - at;
@@ -121,5 +143,21 @@ class RandomLiveMemory {
   std::vector<MutableBytes> regions_;
   std::vector<MutableBytes> kept_;
 };
+
+// A byte that differs between two snapshots, and a value for it that leaves its element neither old nor new, even if half a
+// byte is one.
+inline std::pair<uint8_t*, uint8_t> ForeignValue(Random& random, RandomLiveMemory* live, const Buffer& here,
+                                                 const Buffer& there) {
+  std::vector<size_t> differences;
+  for (size_t i = 0; i < here.size(); ++i) {
+    if (here[i] != there[i]) differences.push_back(i);
+  }
+  const size_t i = differences[Between(random, 0, differences.size() - 1)];
+  const unsigned change = here[i] ^ there[i];
+  const unsigned shift = (change & 15) != 0 ? 0 : 4;
+  unsigned other = 1 + static_cast<unsigned>(Between(random, 0, 13));
+  if (other >= (change >> shift & 15)) ++other;
+  return {live->bytes().data() + i, static_cast<uint8_t>(here[i] ^ other << shift)};
+}
 
 }  // namespace xorbit

@@ -14,17 +14,6 @@ std::vector<MutableBytes> RegionsOf(const Case& c) {
   return regions;
 }
 
-void CompareReports(const PrepareReport& got, const PrepareReport& want, const std::string& what, Report* report) {
-  report->Check(got.change_count == want.change_count, what + "change count");
-  report->Check(got.local_change_count == want.local_change_count, what + "elements to write: expected " +
-                                                                       std::to_string(want.local_change_count) + ", got " +
-                                                                       std::to_string(got.local_change_count));
-  report->Check(got.record_count == want.record_count, what + "record count");
-  report->Check(got.change == want.change,
-                what + "change digest: expected " + ToText(want.change) + ", got " + ToText(got.change));
-  report->Check(got.sums == want.sums, what + "sums of records");
-}
-
 // One unit of work at a time, so that even a small update takes many slices.
 constexpr ServingThrottle kShortSlices{1, 1, 1, 1};
 
@@ -58,6 +47,17 @@ void CheckOnce(const Backend& cuda_backend, const Backend& cpu_backend, const Ca
 }
 
 }  // namespace
+
+void CompareReports(const PrepareReport& got, const PrepareReport& want, const std::string& what, Report* report) {
+  report->Check(got.change_count == want.change_count, what + "change count");
+  report->Check(got.local_change_count == want.local_change_count, what + "elements to write: expected " +
+                                                                       std::to_string(want.local_change_count) + ", got " +
+                                                                       std::to_string(got.local_change_count));
+  report->Check(got.record_count == want.record_count, what + "record count");
+  report->Check(got.change == want.change,
+                what + "change digest: expected " + ToText(want.change) + ", got " + ToText(got.change));
+  report->Check(got.sums == want.sums, what + "sums of records");
+}
 
 void CheckBackend(const Backend& cuda_backend, const Backend& cpu_backend, const Case& c, Report* report) {
   for (const bool keep_undo_log : {false, true}) {

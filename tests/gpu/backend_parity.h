@@ -6,6 +6,10 @@
 
 namespace xorbit::gpu_check {
 
+// `what` begins the message of a difference.
+void CompareReports(const PrepareReport& got, const PrepareReport& want, const std::string& what,
+                    cuda::testing::Report* report);
+
 void CheckBackend(const Backend& cuda_backend, const Backend& cpu_backend, const Case& c, cuda::testing::Report* report);
 
 }  // namespace xorbit::gpu_check

@@ -6,9 +6,11 @@
 #include <utility>
 
 #include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/report_of.h"
 #include "backend/cuda/scan_kernels.h"
 #include "backend/cuda/staged_update.h"
 #include "backend_parity.h"
+#include "binding_parity.h"
 #include "codec/change_digest.h"
 #include "delta/oracle.h"
 
@@ -201,6 +203,7 @@ void CheckParity(uint64_t first_seed, uint64_t count, Report* report) {
     CheckRefusal(*c, report);
     CheckScan(*c, report);
     CheckBackend(**cuda_backend, *backend, *c, report);
+    CheckBindings(**cuda_backend, *backend, seed, report);
     Random random(seed + 1'000'000);
     for (int i = 0; i < 8; ++i) CheckDamaged(*backend, *c, random, report);
   }

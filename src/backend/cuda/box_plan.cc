@@ -111,6 +111,7 @@ FoundBox FindBox(const UpdateOnDevice& update, const SegmentOnDevice& segment, u
   box.address = run.live_address;
   box.tensor_byte = run.tensor_byte;
   box.tensor_key = run.tensor_key;
+  if (segment.parts[run.hint.part_index].is_plain == 0) return {box, false};
   if (run.live_address == 0) return {box, true};
   uint64_t live_bytes = run.count * unit_bytes;
   const Rows rows = RowsOf(update, segment, run);
@@ -133,7 +134,6 @@ std::vector<LiveBox> PlanBoxes(const UpdateOnDevice& update, const SegmentOnDevi
                                std::vector<TileStart>* starts) {
   std::vector<LiveBox> boxes;
   for (TileStart& start : *starts) start.box_index = kNoBox;
-  if (segment.is_plain == 0) return boxes;
   for (size_t i = 0; i < starts->size(); ++i) {
     const auto record = LoadLe<TileRecord>(records.data() + i * sizeof(TileRecord));
     const uint64_t end = record.first + record.span + 1;

@@ -88,10 +88,10 @@ void ExpectSamePlaces(const testing::RandomUpdate& made, const LiveMap& map, Ran
   ASSERT_TRUE(plan.ok()) << plan.status().message();
   UpdateOnDevice update{};
   update.digits = plan->digits.data();
-  update.track_starts = map.track_starts().data();
-  update.pieces = map.pieces().data();
-  update.classes = map.classes().data();
-  update.regions = plan->regions.data();
+  update.track_starts = plan->live.track_starts.data();
+  update.pieces = plan->live.pieces.data();
+  update.classes = plan->live.classes.data();
+  update.regions = plan->live.regions.data();
   for (const SegmentPlan& planned : plan->segments) {
     SegmentOnDevice segment = planned.device;
     segment.parts = planned.parts.data();

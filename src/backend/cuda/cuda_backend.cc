@@ -11,6 +11,13 @@
 namespace xorbit {
 namespace {
 
+// The device of all live memory, kept copies included.
+Result<std::optional<int>> DeviceOfLive(const LiveMemory& live) {
+  std::vector<MutableBytes> stretches(live.regions.begin(), live.regions.end());
+  stretches.insert(stretches.end(), live.kept.begin(), live.kept.end());
+  return cuda::DeviceOf(stretches);
+}
+
 class CudaBackend final : public Backend {
  public:
   Result<EncodedOwner> EncodeDiff(const Layout& layout, std::span<const SegmentMap> maps, const OldState& old_state,
@@ -41,14 +48,14 @@ class CudaBackend final : public Backend {
 
   Result<StateDigest> ScanLive(const Layout& layout, const LiveMemory& live, ScanScope scope, int threads,
                                const ServingThrottle& throttle) const override {
-    XORBIT_ASSIGN_OR_RETURN(const std::optional<int> device, cuda::DeviceOf(live.regions));
+    XORBIT_ASSIGN_OR_RETURN(const std::optional<int> device, DeviceOfLive(live));
     if (!device) return host_->ScanLive(layout, live, scope, threads, throttle);
     return cuda::ScanDeviceMemory(layout, live, scope, throttle, *device);
   }
 
   Result<std::unique_ptr<PreparedUpdate>> Prepare(const Layout& layout, std::span<const PayloadView> payloads,
                                                   const LiveMemory& live, const PrepareOptions& options) const override {
-    XORBIT_ASSIGN_OR_RETURN(const std::optional<int> device, cuda::DeviceOf(live.regions));
+    XORBIT_ASSIGN_OR_RETURN(const std::optional<int> device, DeviceOfLive(live));
     if (!device) return host_->Prepare(layout, payloads, live, options);
     if (options.undo_memory != nullptr) return UnsupportedError("undo memory is for weights in host memory only");
     return cuda::PrepareOnDevice(layout, payloads, live, options, *device);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "backend/cuda/binding_plan.h"
 #include "backend/cuda/cuda_status.h"
 #include "backend/cuda/device.h"
 #include "backend/cuda/paced_run.h"
@@ -14,15 +15,6 @@ namespace {
 
 constexpr const char* kMoved = "live weights are not what they were when this update was prepared: prepare it again";
 
-std::vector<RegionBounds> BoundsOf(std::span<const MutableBytes> regions) {
-  std::vector<RegionBounds> bounds;
-  for (const MutableBytes region : regions) {
-    const auto begin = reinterpret_cast<uint64_t>(region.data());
-    bounds.push_back({begin, begin + region.size()});
-  }
-  return bounds;
-}
-
 class DeviceUpdate final : public PreparedUpdate {
  public:
   DeviceUpdate(int device, const LiveMap& map) : device_(device), map_(map), epoch_(map.epoch()) {}
@@ -32,15 +24,24 @@ class DeviceUpdate final : public PreparedUpdate {
     XORBIT_ASSIGN_OR_RETURN(const CurrentDevice current, CurrentDevice::Set(device_));
     payloads_.assign(payloads.begin(), payloads.end());
     XORBIT_ASSIGN_OR_RETURN(stream_, MakeStream());
-    const std::vector<RegionBounds> bounds = BoundsOf(live.regions);
-    XORBIT_ASSIGN_OR_RETURN(plan_, PlanUpdate(layout, payloads_, map_, bounds));
+    XORBIT_ASSIGN_OR_RETURN(plan_, PlanUpdate(layout, payloads_, map_, PlacesOf(live)));
     XORBIT_RETURN_IF_ERROR(Stage(options));
     const LaunchShape shape{0, options.throttle.blocks};
     XORBIT_RETURN_IF_ERROR(RunPaced(plan_.item_count, options.throttle, stream_.get(), [&](uint64_t begin, uint64_t end) {
       return LaunchPreflight(staged_.Slice(plan_, begin, end), keeps_log(), shape, stream_.get());
     }));
+    const uint64_t checked_items = staged_.checked().items.end;
+    XORBIT_RETURN_IF_ERROR(RunPaced(checked_items, options.throttle, stream_.get(), [&](uint64_t begin, uint64_t end) {
+      UpdateOnDevice slice = staged_.checked();
+      slice.items = {begin, end, 0};
+      return LaunchBindings(slice, staged_.bindings(), BindingStep::kCheck, shape, stream_.get());
+    }));
     XORBIT_RETURN_IF_ERROR(ReadCounters());
     XORBIT_RETURN_IF_ERROR(StatusOfReports(plan_, counters()));
+    if (!plan_.ties.empty()) {
+      XORBIT_ASSIGN_OR_RETURN(const std::vector<TieOnDevice> ties, staged_.ReadTies(stream_.get()));
+      XORBIT_RETURN_IF_ERROR(StatusOfTies(plan_, ties));
+    }
     const uint64_t streamed_items = staged_.update().stream_bytes_per_change > 0 ? plan_.item_count : 0;
     XORBIT_RETURN_IF_ERROR(RunPaced(streamed_items, options.throttle, stream_.get(), [&](uint64_t begin, uint64_t end) {
       return LaunchStreamSums(staged_.Slice(plan_, begin, end), shape, stream_.get());
@@ -65,6 +66,11 @@ class DeviceUpdate final : public PreparedUpdate {
     const Status launched =
         LaunchApply(staged_.update(), keeps_log() ? ApplyKind::kStore : ApplyKind::kReturningXor, false, {}, stream_.get());
     XORBIT_RETURN_IF_ERROR(launched);  // nothing has run
+    const Status cast = CastImages(keeps_log() ? BindingStep::kStore : BindingStep::kFollowXor);
+    if (!cast.ok()) {
+      XORBIT_RETURN_IF_ERROR(TakeBack());
+      return cast;
+    }
     XORBIT_RETURN_IF_ERROR(ReadCounters().WithContext("apply failed on the device, reload the weights"));
     const Status found = StatusOfReports(plan_, counters());
     if (!found.ok()) {
@@ -137,6 +143,11 @@ class DeviceUpdate final : public PreparedUpdate {
     return RefusedError("the engine has moved its weights since this update was prepared: prepare it again");
   }
 
+  // Of shadows, after the kernel that wrote their kept copies.
+  Status CastImages(BindingStep step) const {
+    return LaunchBindings(staged_.cast(), staged_.bindings(), step, {}, stream_.get());
+  }
+
   // Waits for everything before.
   Status ReadCounters() const {
     XORBIT_RETURN_IF_ERROR(staged_.CopyCounters(counters().data(), stream_.get()));
@@ -151,6 +162,7 @@ class DeviceUpdate final : public PreparedUpdate {
     const auto run = [&]() -> Status {
       XORBIT_RETURN_IF_ERROR(
           LaunchApply(staged_.update(), keeps_log() ? ApplyKind::kRestore : ApplyKind::kXor, false, {}, stream_.get()));
+      XORBIT_RETURN_IF_ERROR(CastImages(keeps_log() ? BindingStep::kRestore : BindingStep::kFollowXor));
       XORBIT_RETURN_IF_ERROR(staged_.ClearCounters(stream_.get()));
       return CudaStatus(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize (a kernel before it may have failed)");
     };

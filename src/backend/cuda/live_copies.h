@@ -28,6 +28,7 @@ struct LiveCopy {
   Granule granule{};   // bits = 0: a whole element
   uint32_t shift = 0;  // of the granule in its element
   bool counted = true;
+  bool written = true;
 
   XORBIT_DEVICE bool is_whole() const { return granule.bits == 0; }
   XORBIT_DEVICE uint32_t bit_count() const { return is_whole() ? static_cast<uint32_t>(8 * sizeof(Unit)) : granule.bits; }
@@ -65,6 +66,7 @@ XORBIT_DEVICE void ForEachGranuleCopy(const UpdateOnDevice& update, const LivePa
     copy.granule = {place.live, part.granule_bits, update.regions[place.region_index]};
     copy.shift = i % per_element * part.granule_bits;
     copy.counted = place.counted;
+    copy.written = i / per_element < part.written_track_count;
     touch(copy, weight);
   }
 }
@@ -88,6 +90,7 @@ XORBIT_DEVICE void ForEachCopy(const UpdateOnDevice& update, const SegmentOnDevi
     copy.address = run.live_address + at;
     copy.region = update.regions[run.region_index];
     copy.counted = run.counted;
+    copy.written = track < part.written_track_count;
     touch(copy, ElementWeight<Unit>(run.tensor_key, run.tensor_byte + at, word_factors));
   }
 }

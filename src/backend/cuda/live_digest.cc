@@ -6,10 +6,10 @@
 #include "backend/cuda/cuda_memory.h"
 #include "backend/cuda/cuda_status.h"
 #include "backend/cuda/device.h"
+#include "backend/cuda/live_tables.h"
 #include "backend/cuda/paced_run.h"
 #include "backend/cuda/scan_kernels.h"
 #include "backend/cuda/scattered_scan.h"
-#include "base/text.h"
 #include "codec/change_digest.h"
 #include "tensor/live_memory.h"
 
@@ -21,6 +21,7 @@ constexpr uint64_t kLeastRunBytes = 16384;
 constexpr uint64_t kScatteredGranules = 65536;  // of one range
 
 struct ScanPlan {
+  LiveTables live;
   std::vector<ScanRange> runs;
   std::vector<ScatteredRange> scattered;
 };
@@ -51,18 +52,22 @@ void AddRuns(const PieceClass& shape, const Piece& piece, uint64_t region_addres
   }
 }
 
-// What the CPU's live_scan.cc calls counted, of maps without kept copies.
+// What the CPU's live_scan.cc calls counted.
 ScanPlan PlanScan(const Layout& layout, const LiveMemory& live, ScanScope scope) {
   const LiveMap& map = *live.map;
   const std::vector<uint64_t> keys = TensorKeysOf(layout);
   ScanPlan plan;
+  plan.live = MakeLiveTables(layout, map, PlacesOf(live));
   for (uint32_t i = 0; i < layout.tensors().size(); ++i) {
     const TensorSpec& tensor = layout.tensors()[i];
     if (tensor.byte_count == 0 || map.is_absent(tensor.group) || (scope == ScanScope::kFrozen && !tensor.frozen)) continue;
-    for (const Piece& piece : map.pieces_of(map.alias_of(i).value_or(i))) {
+    const TensorTracks tracks = plan.live.TracksOf(map, i);
+    const uint32_t first = plan.live.track_starts[tracks.begin];
+    const uint32_t last = plan.live.track_starts[tracks.begin + tracks.count];
+    for (const Piece& piece : std::span(plan.live.pieces).subspan(first, last - first)) {
       if (!piece.counted) continue;
-      const PieceClass& shape = map.class_of(piece);
-      const auto region = reinterpret_cast<uint64_t>(live.regions[piece.region_index].data());
+      const PieceClass& shape = plan.live.classes[piece.class_index];
+      const uint64_t region = plan.live.regions[piece.region_index].begin;
       const bool is_one_run = shape.granule_count() == shape.run_length();
       const bool is_long = is_one_run || shape.run_length() * shape.granule_bits / 8 >= kLeastRunBytes;
       // A thread's loads of granules are aligned or go by bytes; half bytes have no address of their own.
@@ -91,10 +96,6 @@ const T* As(const DeviceBuffer& buffer) {
 Result<StateDigest> ScanDeviceMemory(const Layout& layout, const LiveMemory& live, ScanScope scope,
                                      const ServingThrottle& throttle, int device) {
   XORBIT_RETURN_IF_ERROR(CheckMemory(layout, live));
-  if (!live.map->kept_tensors().empty()) {
-    return UnsupportedError("tensor " + Quoted(layout.tensors()[live.map->kept_tensors().front()].name) +
-                            " is kept as a canonical copy, which the CUDA backend does not scan yet: use the CPU backend");
-  }
   XORBIT_ASSIGN_OR_RETURN(const CurrentDevice current, CurrentDevice::Set(device));
   XORBIT_ASSIGN_OR_RETURN(const Stream stream, MakeStream());
   const ScanPlan plan = PlanScan(layout, live, scope);
@@ -102,7 +103,8 @@ Result<StateDigest> ScanDeviceMemory(const Layout& layout, const LiveMemory& liv
   StateDigest digest;
   XORBIT_ASSIGN_OR_RETURN(const DeviceBuffer pieces_dev, ToDevice(std::span(pieces), stream.get()));
   XORBIT_ASSIGN_OR_RETURN(const DeviceBuffer scattered_dev, ToDevice(std::span(plan.scattered), stream.get()));
-  XORBIT_ASSIGN_OR_RETURN(const DeviceBuffer classes_dev, ToDevice(live.map->classes(), stream.get()));
+  XORBIT_ASSIGN_OR_RETURN(const DeviceBuffer classes_dev,
+                          ToDevice(std::span<const PieceClass>(plan.live.classes), stream.get()));
   XORBIT_ASSIGN_OR_RETURN(const DeviceBuffer digest_dev, ToDevice(std::span<const StateDigest>(&digest, 1), stream.get()));
   auto* sum_dev = reinterpret_cast<StateDigest*>(digest_dev.data_dev());
   const auto scan = [&](uint64_t begin, uint64_t end) {

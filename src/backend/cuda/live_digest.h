@@ -5,8 +5,8 @@
 
 namespace xorbit::cuda {
 
-// The contract of Backend::ScanLive, for live memory all of whose regions lie on `device`. Works on a stream of its own.
-// kUnsupported if the map keeps canonical copies.
+// The contract of Backend::ScanLive, for live memory all of whose regions and kept copies lie on `device`. Works on a stream of
+// its own.
 Result<StateDigest> ScanDeviceMemory(const Layout& layout, const LiveMemory& live, ScanScope scope,
                                      const ServingThrottle& throttle, int device);
 

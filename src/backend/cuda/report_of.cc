@@ -1,28 +1,57 @@
 #include "backend/cuda/report_of.h"
 
 #include <algorithm>
+#include <string>
+
+#include "backend/cuda/binding_plan.h"
+#include "base/text.h"
 
 namespace xorbit::cuda {
 namespace {
 
-TileRecord RecordAt(const EncodedSegmentView& view, uint64_t index) {
-  return LoadLe<TileRecord>(view.records.data() + index * sizeof(TileRecord));
+const char* WhyOf(TileError error) {
+  switch (error) {
+    case TileError::kTruncated:
+      return "truncated";
+    case TileError::kPadding:
+      return "padding that is not zero";
+    case TileError::kLaneStart:
+      return "a lane starts below the floor";
+    case TileError::kStreams:
+      return "its symbols leave its bytes or its span";
+    case TileError::kLaneEnd:
+      return "a lane does not end where encoding began";
+    case TileError::kUnusedBytes:
+      return "bytes that no symbol uses";
+    case TileError::kLastElement:
+      return "its changes end before its last element";
+    case TileError::kNoChange:
+      return "an element that does not change";
+    case TileError::kCount:
+      return "its changes are not those that its record counts";
+    case TileError::kLength:
+      return "its length does not fit its span";
+    default:
+      return "unknown error";
+  }
 }
 
-// Whether some tile reaches into elements [begin, end) of the segment.
-bool Touches(const EncodedSegmentView& view, uint64_t begin, uint64_t end) {
-  uint64_t low = 0;
-  uint64_t high = view.record_count;
-  while (low < high) {  // the first record that ends behind `begin`
-    const uint64_t middle = low + (high - low) / 2;
-    const TileRecord record = RecordAt(view, middle);
-    if (record.first + record.span < begin) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
+std::string WhyRefused(TileError error) {
+  switch (error) {
+    case TileError::kReplica:
+      return "live copies of one tensor differ from each other: ";
+    case TileError::kIncomplete:
+      return "this memory does not hold every changed element (one rank of several must be prepared as partial): ";
+    default:
+      return "live weights are not the state this delta starts from: ";
   }
-  return low < view.record_count && RecordAt(view, low).first < end;
+}
+
+// The segment that holds tile `tile_index` of an update.
+const SegmentPlan& SegmentOf(const UpdatePlan& plan, uint64_t tile_index) {
+  const auto after = std::upper_bound(plan.segments.begin(), plan.segments.end(), tile_index,
+                                      [](uint64_t tile, const SegmentPlan& s) { return tile < s.device.first_tile; });
+  return *(after - 1);
 }
 
 // A tile that reaches over a tensor may leave it as it is: then its callback runs for nothing.
@@ -34,7 +63,8 @@ std::vector<uint32_t> DerivedThatMayChange(const UpdatePlan& plan) {
       const SegmentMap& map = segment.segment->map;
       for (size_t part = 0; part < map.parts().size() && segment.device.is_absent == 0; ++part) {
         if (map.parts()[part].tensor_index != bindings[i].tensor_index) continue;
-        if (Touches(segment.segment->view, segment.parts[part].first, segment.parts[part + 1].first)) return true;
+        const RecordRange tiles = RecordsIn(segment.segment->view, segment.parts[part].first, segment.parts[part + 1].first);
+        if (tiles.begin < tiles.end) return true;
       }
       return false;
     });
@@ -56,6 +86,28 @@ std::vector<std::vector<RecordSums>> SumsByPayload(const UpdatePlan& plan, size_
 }
 
 }  // namespace
+
+Status StatusOfReports(const UpdatePlan& plan, std::span<const PayloadCounters> counters) {
+  for (const PayloadCounters& counter : counters) {
+    if (counter.first_corrupt == kNoReport) continue;
+    const uint64_t tile_index = counter.first_corrupt >> 8;
+    const uint64_t record_index = tile_index - SegmentOf(plan, tile_index).device.first_tile;
+    return CorruptError("sparse tile " + std::to_string(record_index) + ": " +
+                        WhyOf(static_cast<TileError>(counter.first_corrupt & 0xff)));
+  }
+  for (const PayloadCounters& counter : counters) {
+    if (counter.first_refused == kNoReport) continue;
+    const uint64_t tile_index = counter.first_refused >> 8;
+    const SegmentPlan& segment = SegmentOf(plan, tile_index);
+    const uint64_t record_index = tile_index - segment.device.first_tile;
+    const auto record = LoadLe<TileRecord>(segment.segment->view.records.data() + record_index * sizeof(TileRecord));
+    const Run run = RunAt(segment.segment->map, record.first);
+    return RefusedError(WhyRefused(static_cast<TileError>(counter.first_refused & 0xff)) + "tensor " +
+                        Quoted(plan.layout->tensors()[run.tensor_index].name) + " at or after element " +
+                        std::to_string(run.tensor_element));
+  }
+  return {};
+}
 
 Result<PrepareReport> ReportOf(const UpdatePlan& plan, std::span<const PayloadView> payloads,
                                std::span<const PayloadCounters> counters, std::span<const TileSums> counted_sums,

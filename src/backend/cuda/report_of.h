@@ -8,6 +8,9 @@
 
 namespace xorbit::cuda {
 
+// What tiles reported: success if none did. Names the payload's tile, or the live tensor, as the host's reader would.
+Status StatusOfReports(const UpdatePlan& plan, std::span<const PayloadCounters> counters);
+
 // counted_sums: by tile, if options.partial. staged_bytes is left to the caller. kRefused if the digests of a whole payload
 // are not those that it states.
 Result<PrepareReport> ReportOf(const UpdatePlan& plan, std::span<const PayloadView> payloads,

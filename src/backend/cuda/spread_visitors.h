@@ -8,7 +8,7 @@ namespace xorbit::cuda {
 
 // What pre-flight reads of one element or of many.
 struct PreflightFindings {
-  TileSums local{};    // over every copy
+  TileSums local{};    // over every copy that apply writes
   TileSums counted{};  // over those that this rank counts
   uint64_t lane1_change = 0;
   uint32_t local_bits = 0;
@@ -44,9 +44,11 @@ XORBIT_DEVICE_RARE PreflightFindings PreflightElement(const UpdateOnDevice* upda
                       known = static_cast<Unit>(known | copy.mask());
                       const uint64_t before = weight.Lane0(old);
                       const uint64_t after = weight.Lane0(target);
-                      found.local.before += before;
-                      found.local.after += after;
-                      found.local_bits += copy.bit_count();
+                      if (copy.written) {
+                        found.local.before += before;
+                        found.local.after += after;
+                        found.local_bits += copy.bit_count();
+                      }
                       if (!copy.counted) return;
                       found.counted.before += before;
                       found.counted.after += after;
@@ -120,6 +122,7 @@ XORBIT_DEVICE_RARE ApplyFindings ApplyElement(const UpdateOnDevice* update, cons
   ApplyFindings found;
   ForEachCopy<Unit>(
       *update, *segment, word_factors, hint, element, [&](const LiveCopy<Unit>& copy, const ElementWeight<Unit>& weight) {
+        if (!copy.written) return;
         if constexpr (kKind == ApplyKind::kReturningXor || kKind == ApplyKind::kXor) {
           found.sum += weight.Lane0(copy.Xor(bits));
         } else if constexpr (kKind == ApplyKind::kCompare) {

@@ -4,10 +4,10 @@
 #include <string>
 
 #include "backend/cuda/arena.h"
+#include "backend/cuda/binding_plan.h"
 #include "backend/cuda/cuda_status.h"
 #include "backend/cuda/paced_run.h"
 #include "base/checked_math.h"
-#include "base/text.h"
 
 namespace xorbit::cuda {
 namespace {
@@ -32,6 +32,10 @@ struct Places {
   uint32_t* track_starts = nullptr;
   Piece* pieces = nullptr;
   PieceClass* classes = nullptr;
+  ShadowOnDevice* shadows = nullptr;
+  TieOnDevice* ties = nullptr;
+  SegmentOnDevice* checked_segments = nullptr;
+  SegmentOnDevice* cast_segments = nullptr;
   PayloadCounters* counters = nullptr;
   std::vector<SegmentOnDevice> filled;  // copies of the plan's, with pointers
   std::vector<uint8_t*> bodies;         // where to copy each body to; null if it stays
@@ -46,14 +50,18 @@ Places Place(const UpdatePlan& plan, const StageOptions& options, uint8_t* memor
   Arena arena(memory_dev);
   Places places;
   places.segments = arena.Take<SegmentOnDevice>(plan.segments.size() + 1);
-  places.regions = arena.Take<RegionBounds>(plan.regions.size());
+  places.regions = arena.Take<RegionBounds>(plan.live.regions.size());
   places.starts = arena.Take<TileStart>(plan.tile_count);
   places.local_sums = arena.Take<TileSums>(plan.tile_count);
   places.counted_sums = arena.Take<TileSums>(plan.tile_count);
   places.digits = arena.Take<Digit>(plan.digits.size());
-  places.track_starts = arena.Take<uint32_t>(plan.map->track_starts().size());
-  places.pieces = arena.Take<Piece>(plan.map->pieces().size());
-  places.classes = arena.Take<PieceClass>(plan.map->classes().size());
+  places.track_starts = arena.Take<uint32_t>(plan.live.track_starts.size());
+  places.pieces = arena.Take<Piece>(plan.live.pieces.size());
+  places.classes = arena.Take<PieceClass>(plan.live.classes.size());
+  places.shadows = arena.Take<ShadowOnDevice>(plan.live.shadows.size());
+  places.ties = arena.Take<TieOnDevice>(plan.ties.size());
+  places.checked_segments = arena.Take<SegmentOnDevice>(plan.checked_tiles.size() + 1);
+  places.cast_segments = arena.Take<SegmentOnDevice>(plan.cast_tiles.size() + 1);
   places.counters = arena.Take<PayloadCounters>(PayloadCountOf(plan));
   for (const SegmentPlan& segment : plan.segments) {
     SegmentOnDevice device = segment.device;
@@ -104,56 +112,22 @@ Status CopySegment(const SegmentPlan& segment, const SegmentOnDevice& device, ui
 }
 
 Status CopyMap(const UpdatePlan& plan, const Places& places, const Copies& copies) {
-  XORBIT_RETURN_IF_ERROR(copies.Copy(places.regions, plan.regions, "the regions"));
+  XORBIT_RETURN_IF_ERROR(copies.Copy(places.regions, plan.live.regions, "the regions"));
   XORBIT_RETURN_IF_ERROR(copies.Copy(places.digits, plan.digits, "the parts' digits"));
-  XORBIT_RETURN_IF_ERROR(copies.Copy(places.track_starts, plan.map->track_starts(), "the live map's tracks"));
-  XORBIT_RETURN_IF_ERROR(copies.Copy(places.pieces, plan.map->pieces(), "the live map's pieces"));
-  return copies.Copy(places.classes, plan.map->classes(), "the live map's classes");
+  XORBIT_RETURN_IF_ERROR(copies.Copy(places.track_starts, plan.live.track_starts, "the live map's tracks"));
+  XORBIT_RETURN_IF_ERROR(copies.Copy(places.pieces, plan.live.pieces, "the live map's pieces"));
+  XORBIT_RETURN_IF_ERROR(copies.Copy(places.classes, plan.live.classes, "the live map's classes"));
+  XORBIT_RETURN_IF_ERROR(copies.Copy(places.shadows, plan.live.shadows, "the live map's shadows"));
+  return copies.Copy(places.ties, plan.ties, "the live map's aliases");
 }
 
-const char* WhyOf(TileError error) {
-  switch (error) {
-    case TileError::kTruncated:
-      return "truncated";
-    case TileError::kPadding:
-      return "padding that is not zero";
-    case TileError::kLaneStart:
-      return "a lane starts below the floor";
-    case TileError::kStreams:
-      return "its symbols leave its bytes or its span";
-    case TileError::kLaneEnd:
-      return "a lane does not end where encoding began";
-    case TileError::kUnusedBytes:
-      return "bytes that no symbol uses";
-    case TileError::kLastElement:
-      return "its changes end before its last element";
-    case TileError::kNoChange:
-      return "an element that does not change";
-    case TileError::kCount:
-      return "its changes are not those that its record counts";
-    case TileError::kLength:
-      return "its length does not fit its span";
-    default:
-      return "unknown error";
-  }
-}
-
-std::string WhyRefused(TileError error) {
-  switch (error) {
-    case TileError::kReplica:
-      return "live copies of one tensor differ from each other: ";
-    case TileError::kIncomplete:
-      return "this memory does not hold every changed element (one rank of several must be prepared as partial): ";
-    default:
-      return "live weights are not the state this delta starts from: ";
-  }
-}
-
-// The segment that holds tile `tile_index` of an update.
-const SegmentPlan& SegmentOf(const UpdatePlan& plan, uint64_t tile_index) {
-  const auto after = std::upper_bound(plan.segments.begin(), plan.segments.end(), tile_index,
-                                      [](uint64_t tile, const SegmentPlan& s) { return tile < s.device.first_tile; });
-  return *(after - 1);
+// The update, of some other segments than all.
+UpdateOnDevice OfSegments(UpdateOnDevice update, const SegmentOnDevice* segments_dev,
+                          std::span<const SegmentOnDevice> with_sentinel) {
+  update.segments = segments_dev;
+  update.segment_count = with_sentinel.size() - 1;
+  update.items = {0, with_sentinel.back().first_item, 0};
+  return update;
 }
 
 }  // namespace
@@ -171,6 +145,10 @@ Result<StagedUpdate> StagedUpdate::Stage(const UpdatePlan& plan, const StageOpti
   }
   XORBIT_RETURN_IF_ERROR(copies.Copy(places.segments, places.filled, "the segments"));
   XORBIT_RETURN_IF_ERROR(CopyMap(plan, places, copies));
+  const std::vector<SegmentOnDevice> checked = CutToTiles(plan, places.filled, plan.checked_tiles);
+  const std::vector<SegmentOnDevice> cast = CutToTiles(plan, places.filled, plan.cast_tiles);
+  XORBIT_RETURN_IF_ERROR(copies.Copy(places.checked_segments, checked, "segments with shadows or aliases"));
+  XORBIT_RETURN_IF_ERROR(copies.Copy(places.cast_segments, cast, "segments with shadows"));
   XORBIT_RETURN_IF_ERROR(CudaStatus(cudaStreamSynchronize(stream), "cudaStreamSynchronize after staging"));
   StagedUpdate staged;
   staged.update_.segments = places.segments;
@@ -189,6 +167,10 @@ Result<StagedUpdate> StagedUpdate::Stage(const UpdatePlan& plan, const StageOpti
   staged.update_.stream_bytes_per_change = options.stream_bytes_per_change;
   staged.update_.inverse = options.inverse ? 1 : 0;
   staged.update_.partial = options.partial ? 1 : 0;
+  staged.checked_ = OfSegments(staged.update_, places.checked_segments, checked);
+  staged.cast_ = OfSegments(staged.update_, places.cast_segments, cast);
+  staged.bindings_ = {places.shadows, places.ties};
+  staged.tie_count_ = plan.ties.size();
   staged.payload_count_ = PayloadCountOf(plan);
   staged.tile_count_ = plan.tile_count;
   staged.has_undo_log_ = options.keep_undo_log;
@@ -217,32 +199,16 @@ Result<std::vector<PayloadCounters>> StagedUpdate::ReadCounters(cudaStream_t str
   return counters;
 }
 
+Result<std::vector<TieOnDevice>> StagedUpdate::ReadTies(cudaStream_t stream) const {
+  std::vector<TieOnDevice> ties;
+  XORBIT_RETURN_IF_ERROR(CopyOut(bindings_.ties, tie_count_, "sums of tied tensors", stream, &ties));
+  return ties;
+}
+
 Result<std::vector<TileSums>> StagedUpdate::ReadCountedSums(cudaStream_t stream) const {
   std::vector<TileSums> sums;
   XORBIT_RETURN_IF_ERROR(CopyOut(update_.counted_sums, tile_count_, "tile sums", stream, &sums));
   return sums;
-}
-
-Status StatusOfReports(const UpdatePlan& plan, std::span<const PayloadCounters> counters) {
-  for (const PayloadCounters& counter : counters) {
-    if (counter.first_corrupt == kNoReport) continue;
-    const uint64_t tile_index = counter.first_corrupt >> 8;
-    const uint64_t record_index = tile_index - SegmentOf(plan, tile_index).device.first_tile;
-    return CorruptError("sparse tile " + std::to_string(record_index) + ": " +
-                        WhyOf(static_cast<TileError>(counter.first_corrupt & 0xff)));
-  }
-  for (const PayloadCounters& counter : counters) {
-    if (counter.first_refused == kNoReport) continue;
-    const uint64_t tile_index = counter.first_refused >> 8;
-    const SegmentPlan& segment = SegmentOf(plan, tile_index);
-    const uint64_t record_index = tile_index - segment.device.first_tile;
-    const auto record = LoadLe<TileRecord>(segment.segment->view.records.data() + record_index * sizeof(TileRecord));
-    const Run run = RunAt(segment.segment->map, record.first);
-    return RefusedError(WhyRefused(static_cast<TileError>(counter.first_refused & 0xff)) + "tensor " +
-                        Quoted(plan.layout->tensors()[run.tensor_index].name) + " at or after element " +
-                        std::to_string(run.tensor_element));
-  }
-  return {};
 }
 
 }  // namespace xorbit::cuda

@@ -31,6 +31,10 @@ class StagedUpdate {
                                     cudaStream_t stream);
 
   const UpdateOnDevice& update() const { return update_; }
+  // The same, of the plan's checked_tiles and cast_tiles alone: what LaunchBindings goes through.
+  const UpdateOnDevice& checked() const { return checked_; }
+  const UpdateOnDevice& cast() const { return cast_; }
+  const BindingsOnDevice& bindings() const { return bindings_; }
   bool has_undo_log() const { return has_undo_log_; }
 
   // The same update, of which a launch goes through items [begin, end) only.
@@ -49,15 +53,18 @@ class StagedUpdate {
   Result<std::vector<PayloadCounters>> ReadCounters(cudaStream_t stream) const;
   // Waits for the stream and reads every tile's sums over what this rank counts.
   Result<std::vector<TileSums>> ReadCountedSums(cudaStream_t stream) const;
+  // Waits for the stream and reads what the names of tied tensors change.
+  Result<std::vector<TieOnDevice>> ReadTies(cudaStream_t stream) const;
 
  private:
   UpdateOnDevice update_{};
+  UpdateOnDevice checked_{};
+  UpdateOnDevice cast_{};
+  BindingsOnDevice bindings_{};
+  uint64_t tie_count_ = 0;
   uint64_t payload_count_ = 0;
   uint64_t tile_count_ = 0;
   bool has_undo_log_ = false;
 };
-
-// What a report means: null if there is none. Names the payload's tile as the host's reader would.
-Status StatusOfReports(const UpdatePlan& plan, std::span<const PayloadCounters> counters);
 
 }  // namespace xorbit::cuda

@@ -3,108 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include "backend/cuda/testing/emulated_update.h"
 #include "backend/cuda/testing/random_update.h"
-#include "backend/cuda/testing/warp_emulator.h"
-#include "backend/cuda/update_plan.h"
-#include "base/unit.h"
 #include "tensor/random_live_map.h"
 
 namespace xorbit::cuda {
 namespace {
 
-// An update and its live memory, all of it on the host.
-class EmulatedUpdate {
- public:
-  EmulatedUpdate(const Layout& layout, std::span<const PayloadView> payloads, const LiveMap& map,
-                 std::span<const RegionBounds> regions, bool inverse) {
-    Result<UpdatePlan> plan = PlanUpdate(layout, payloads, map, regions);
-    status_ = plan.status();
-    if (!plan.ok()) return;
-    plan_ = std::move(plan).value();
-    for (SegmentPlan& segment : plan_.segments) {
-      segment.device.body = segment.segment->view.body.data();
-      segment.device.records = reinterpret_cast<const TileRecord*>(segment.segment->view.records.data());
-      segment.device.tables = segment.tables.data();
-      segment.device.parts = segment.parts.data();
-      segment.device.boxes = segment.boxes.data();
-      logs_.emplace_back(segment.segment->view.change_count);
-      segment.device.old_values = reinterpret_cast<uint8_t*>(logs_.back().data());
-      starts_.insert(starts_.end(), segment.starts.begin(), segment.starts.end());
-    }
-    local_sums_.resize(plan_.tile_count);
-    counted_sums_.resize(plan_.tile_count);
-    counters_.assign(payloads.size(), {kNoReport, kNoReport, 0, 0, 0});
-    update_.starts = starts_.data();
-    update_.local_sums = local_sums_.data();
-    update_.counted_sums = counted_sums_.data();
-    update_.digits = plan_.digits.data();
-    update_.track_starts = map.track_starts().data();
-    update_.pieces = map.pieces().data();
-    update_.classes = map.classes().data();
-    update_.counters = counters_.data();
-    update_.regions = plan_.regions.data();
-    update_.inverse = inverse ? 1 : 0;
-    for (uint32_t i = 0; i < kWordFactorCount; ++i) word_factors_[i] = WordFactorAt(i);
-  }
-
-  const Status& status() const { return status_; }
-  const std::vector<PayloadCounters>& counters() const { return counters_; }
-
-  void Preflight() {
-    ForEachTile([]<typename Unit>(const TileTask& task) { PreflightTile<Unit, true>(task); });
-  }
-  // Streams tiles with a change in so many bytes or fewer from now on; tells how many tiles that are.
-  uint64_t StreamTiles(uint32_t bytes_per_change) {
-    update_.stream_bytes_per_change = bytes_per_change;
-    uint64_t count = 0;
-    ForEachTile([&]<typename Unit>(const TileTask& task) {
-      if (StreamAddressOf<Unit>(task.context) != 0 && Lane() == 0) ++count;
-      SumStreamedTile<Unit>(task, window_.data());
-    });
-    return count;
-  }
-  bool window_is_clear() const {
-    return std::all_of(window_.begin(), window_.end(), [](const WordVector& vector) { return vector.is_zero(); });
-  }
-  // kMayStream: as StreamTiles said before.
-  template <ApplyKind kKind, bool kMayStream = false>
-  void Apply(bool expect_after) {
-    WordVector* window = window_.data();
-    ForEachTile([&]<typename Unit>(const TileTask& task) { ApplyTile<Unit, kKind, kMayStream>(task, expect_after, window); });
-  }
-  // The first report of any payload, as a tile << 8 | TileError.
-  uint64_t FirstCorrupt() const { return First(&PayloadCounters::first_corrupt); }
-  uint64_t FirstRefused() const { return First(&PayloadCounters::first_refused); }
-
- private:
-  template <typename Body>
-  void ForEachTile(Body&& body) {
-    for (const SegmentPlan& segment : plan_.segments) {
-      for (uint64_t i = 0; i < segment.device.record_count; ++i) {
-        RunWarp([&] {
-          const TileTask task = MakeTileTask(update_, segment.device, i, segment.device.tables, word_factors_.data());
-          WithUnit(segment.device.unit_bytes, [&]<typename Unit>() { body.template operator()<Unit>(task); });
-        });
-      }
-    }
-  }
-  uint64_t First(uint64_t PayloadCounters::*report) const {
-    uint64_t first = kNoReport;
-    for (const PayloadCounters& counter : counters_) first = std::min(first, counter.*report);
-    return first;
-  }
-
-  Status status_;
-  UpdatePlan plan_;
-  std::vector<std::vector<uint64_t>> logs_;  // room for 8 bytes a change, whatever the unit
-  std::vector<TileStart> starts_;
-  std::vector<TileSums> local_sums_;
-  std::vector<TileSums> counted_sums_;
-  std::vector<PayloadCounters> counters_;
-  std::array<uint64_t, kWordFactorCount> word_factors_{};
-  UpdateOnDevice update_{};
-  std::array<WordVector, kWindowBytes / kVectorBytes> window_{};
-};
+using testing::EmulatedUpdate;
 
 // Live memory under some map, each region at an alignment of its own; what may be touched as words ends with the region, or,
 // where half bytes need it, with a word.
@@ -177,7 +83,9 @@ TEST(TileTasks, GoThereAndBackByEveryKindOfWrite) {
     Random random(seed);
     EmulatedMemory live(MakeMap(update.layout, random, seed), random);
     live.Set(from);
-    EmulatedUpdate emulated(update.layout, update.payloads, live.map(), live.regions(), inverse);
+    PrepareOptions options;
+    options.direction = inverse ? Direction::kInverse : Direction::kForward;
+    EmulatedUpdate emulated(update.layout, update.payloads, live.map(), live.regions(), options);
     ASSERT_TRUE(emulated.status().ok()) << emulated.status().message();
     emulated.Preflight();
     ASSERT_EQ(emulated.FirstCorrupt(), kNoReport);
@@ -187,8 +95,6 @@ TEST(TileTasks, GoThereAndBackByEveryKindOfWrite) {
       const PayloadCounters& counters = emulated.counters()[p];
       const StateDigest change{counters.lane0_change, counters.lane1_change};
       EXPECT_EQ(change, inverse ? StateDigest{} - update.payloads[p].change() : update.payloads[p].change());
-      PrepareOptions options;
-      options.direction = inverse ? Direction::kInverse : Direction::kForward;
       const auto on_host = backend->Prepare(update.layout, {&update.payloads[p], 1}, live.memory(), options);
       ASSERT_TRUE(on_host.ok()) << on_host.status().message();
       EXPECT_EQ(counters.local_change_count, (*on_host)->report().local_change_count);
@@ -218,7 +124,7 @@ TEST(TileTasks, StreamWhatIsDense) {
     Random random(seed);
     EmulatedMemory live(CanonicalMap(update.layout), random, /*is_aligned=*/true);
     live.Set(*update.before);
-    EmulatedUpdate emulated(update.layout, update.payloads, live.map(), live.regions(), false);
+    EmulatedUpdate emulated(update.layout, update.payloads, live.map(), live.regions(), {});
     ASSERT_TRUE(emulated.status().ok()) << emulated.status().message();
     emulated.Preflight();
     const uint64_t streamed_here = emulated.StreamTiles(1U << 20);
@@ -274,7 +180,7 @@ TEST(TileTasks, RefuseAnotherState) {
     Random random(seed);
     EmulatedMemory live(MakeMap(update.layout, random, seed), random);
     live.Set(*update.after);
-    EmulatedUpdate emulated(update.layout, update.payloads, live.map(), live.regions(), false);
+    EmulatedUpdate emulated(update.layout, update.payloads, live.map(), live.regions(), {});
     emulated.Preflight();
     EXPECT_EQ(emulated.FirstCorrupt(), kNoReport);
     EXPECT_NE(emulated.FirstRefused(), kNoReport);
@@ -296,7 +202,7 @@ TEST(TileTasks, AcceptAndRefuseTheSameBytesAsTheHost) {
       const testing::HostVerdict host = testing::Judge(*backend, *payload);
       EmulatedMemory live(CanonicalMap(update.layout), random);
       live.Set(*update.before);
-      EmulatedUpdate emulated(update.layout, {&*payload, 1}, live.map(), live.regions(), false);
+      EmulatedUpdate emulated(update.layout, {&*payload, 1}, live.map(), live.regions(), {});
       ASSERT_EQ(emulated.status().ok(), host.head.ok());
       if (!host.head.ok()) continue;
       emulated.Preflight();

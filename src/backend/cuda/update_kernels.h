@@ -30,4 +30,9 @@ Status LaunchStreamSums(const UpdateOnDevice& update, const LaunchShape& shape, 
 Status LaunchApply(const UpdateOnDevice& update, ApplyKind kind, bool expect_after, const LaunchShape& shape,
                    cudaStream_t stream);
 
+// The step of shadows and aliases that goes with pre-flight or with a way to write, after it in the stream. `tiles` are a
+// staged update's checked() for kCheck, its cast() otherwise. Adds reports to the counters, and in kCheck sums to the ties.
+Status LaunchBindings(const UpdateOnDevice& tiles, const BindingsOnDevice& bindings, BindingStep step, const LaunchShape& shape,
+                      cudaStream_t stream);
+
 }  // namespace xorbit::cuda

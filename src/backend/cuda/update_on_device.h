@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 
+#include "change/state_digest.h"
 #include "codec/sparse_format.h"
 #include "tensor/live_map.h"
 #include "tensor/segment.h"
@@ -34,9 +35,14 @@ struct LivePart {
   uint32_t digit_count;
   uint32_t track_begin;  // of its tensor, in UpdateOnDevice::track_starts
   uint32_t track_count;
-  uint32_t granule_bits;  // of the tensor's pieces
-  uint32_t reserved;
+  uint32_t written_track_count;  // the tracks after these are only read
+  uint32_t granule_bits;         // of the tensor's pieces
+  uint32_t shadow_begin;         // of the tensor, in BindingsOnDevice::shadows
+  uint32_t shadow_count;
+  uint32_t tie_index;  // in BindingsOnDevice::ties, or kNotTied
+  uint32_t is_plain;   // 1: elements are whole, and each lies in one place at most, which counts and is written
 };
+inline constexpr uint32_t kNotTied = ~uint32_t{0};
 
 // Elements of a segment that lie in live memory row by row, each once, whole and aligned: what a warp finds them by
 // (box_finder.h). Elements of a row that are not there belong to other ranks.
@@ -78,7 +84,6 @@ struct SegmentOnDevice {
   const LivePart* parts;
   uint64_t part_count;  // without the sentinel
   const LiveBox* boxes;
-  uint8_t is_plain;     // 1: elements are whole, and each lies in one place at most, which counts
   uint8_t is_absent;    // 1: this rank lacks the segment's presence group
   uint64_t first_tile;  // tiles of all segments before
   uint64_t first_item;
@@ -99,7 +104,7 @@ struct TileSums {
   uint64_t after;
 };
 
-// Why a tile was refused, ordered by nothing.
+// Why a tile was refused. Of two reasons to refuse live memory the first here is told, as on the host.
 enum class TileError : uint8_t {
   kNone = 0,
   kTruncated,
@@ -112,9 +117,9 @@ enum class TileError : uint8_t {
   kNoChange,
   kCount,  // a dense or raw tile's changes are not those that its record counts
   kLength,
-  kDigest,      // live weights are not those that the record was made for
   kReplica,     // copies of one element differ
   kIncomplete,  // this rank does not hold every element that changes
+  kDigest,      // live weights are not those that the record was made for
 };
 
 // One for each payload. Reports are tile << 8 | TileError, the least one: kNoReport if there is none.
@@ -140,7 +145,7 @@ struct UpdateOnDevice {
   ItemRange items;
   uint32_t table_bytes;  // the most that a segment's tables take
   const TileStart* starts;
-  TileSums* local_sums;       // by tile, over every copy: what pre-flight found, and apply must find again
+  TileSums* local_sums;       // by tile, over every copy that is written: what pre-flight found, and apply must find again
   TileSums* counted_sums;     // by tile, over what this rank counts: what the record's are compared with
   PayloadCounters* counters;  // by payload
   const Digit* digits;        // of parts
@@ -151,6 +156,34 @@ struct UpdateOnDevice {
   uint32_t stream_bytes_per_change;  // tiles with a change in so many bytes or fewer are streamed; 0: none
   uint8_t inverse;                   // the delta is taken from its target to its base
   uint8_t partial;                   // sums are compared by the cohort, not by tile
+};
+
+// An image that is cast from a kept copy, element by element.
+struct ShadowOnDevice {
+  Piece piece;             // places the image in its region
+  uint64_t kept_address;   // of the whole tensor's canonical copy
+  uint64_t image_address;  // of the region
+  uint32_t image_bytes;    // of one element
+  Cast cast;
+};
+
+// What an update does to a tensor of several names, under one of them: the same under all, or they must not be tied.
+struct TieOnDevice {
+  uint64_t key;     // the same for all names
+  StateDigest sum;  // of the XORs, by position
+};
+
+// What the update kernels do not look at (binding_tile.h).
+struct BindingsOnDevice {
+  const ShadowOnDevice* shadows;
+  TieOnDevice* ties;
+};
+
+enum class BindingStep : uint8_t {
+  kCheck,      // of pre-flight: only reads. Images are those of their kept copies; sums what is tied
+  kFollowXor,  // kept copies have been XORed, there or back: bring the images after them
+  kStore,      // absolute, by the undo log: old images become new ones; after the apply of that name
+  kRestore,    // likewise, back
 };
 
 }  // namespace xorbit::cuda

@@ -4,6 +4,7 @@
 #include <cassert>
 #include <string>
 
+#include "backend/cuda/binding_plan.h"
 #include "backend/cuda/box_plan.h"
 #include "base/checked_math.h"
 #include "base/text.h"
@@ -40,17 +41,11 @@ void PlanTables(const SegmentTables& tables, uint32_t unit_bytes, SegmentPlan* p
   plan->device.table_count = static_cast<uint32_t>(plan->tables.size());
 }
 
-// What the map has that kernels do not do.
-Status CheckMap(const Layout& layout, const LiveMap& map, std::span<const RegionBounds> regions) {
-  const auto refuse = [&](uint32_t tensor_index, const char* why) {
-    return UnsupportedError("tensor " + Quoted(layout.tensors()[tensor_index].name) + " " + why +
-                            ", which the CUDA backend does not do yet: use the CPU backend");
-  };
-  if (!map.kept_tensors().empty()) return refuse(map.kept_tensors().front(), "is kept as a canonical copy");
-  if (!map.aliases().empty()) return refuse(map.aliases().front().tensor_index, "is tied to another");
+// Half bytes are written with the words that hold them.
+Status CheckHalfBytes(const LiveMap& map, std::span<const RegionBounds> places) {
   for (const Piece& piece : map.pieces()) {
     if (map.class_of(piece).granule_bits >= 8) continue;
-    const RegionBounds& region = regions[piece.region_index];
+    const RegionBounds& region = places[piece.region_index];
     if (region.begin % 4 == 0 && region.end % 4 == 0) continue;
     return RefusedError("region " + Quoted(map.regions()[piece.region_index].name) +
                         " holds half bytes of tensors apart, so it must begin and end on a multiple of 4 bytes");
@@ -58,11 +53,36 @@ Status CheckMap(const Layout& layout, const LiveMap& map, std::span<const Region
   return {};
 }
 
+// Where a part's tensor is live. Nothing is there of an absent group.
+void PlacePart(uint32_t tensor_index, uint32_t unit_bytes, bool is_absent, const UpdatePlan& update, LivePart* part) {
+  const LiveMap& map = *update.map;
+  const uint32_t source = map.alias_of(tensor_index).value_or(tensor_index);
+  const TensorTracks tracks = is_absent ? TensorTracks{} : update.live.TracksOf(map, tensor_index);
+  part->track_begin = tracks.begin;
+  part->track_count = tracks.count;
+  part->written_track_count = tracks.written_count;
+  part->granule_bits = map.granule_bits(source);
+  part->tie_index = is_absent || update.tie_of.empty() ? kNotTied : update.tie_of[tensor_index];
+  if (!is_absent) {
+    const std::span<const ShadowBinding> shadows = ShadowsOf(map, source);
+    part->shadow_begin = static_cast<uint32_t>(shadows.data() - map.shadows().data());
+    part->shadow_count = static_cast<uint32_t>(shadows.size());
+  }
+  bool all_count = true;
+  if (tracks.count == 1) {
+    const std::vector<uint32_t>& starts = update.live.track_starts;
+    const auto pieces =
+        std::span(update.live.pieces).subspan(starts[tracks.begin], starts[tracks.begin + 1] - starts[tracks.begin]);
+    all_count = std::ranges::all_of(pieces, [](const Piece& piece) { return piece.counted; });
+  }
+  const bool is_plain =
+      tracks.count <= 1 && tracks.written_count == tracks.count && part->granule_bits == 8 * unit_bytes && all_count;
+  part->is_plain = is_plain ? 1 : 0;
+}
+
 // A segment's parts, and what of the map its tensors use.
-void PlanParts(const SegmentMap& segment, const LiveMap& map, std::span<const uint64_t> tensor_keys, UpdatePlan* update,
-               SegmentPlan* plan) {
+void PlanParts(const SegmentMap& segment, std::span<const uint64_t> tensor_keys, UpdatePlan* update, SegmentPlan* plan) {
   SegmentOnDevice& device = plan->device;
-  device.is_plain = 1;
   for (size_t i = 0; i < segment.parts().size(); ++i) {
     const Part& part = segment.parts()[i];
     LivePart live{};
@@ -71,15 +91,9 @@ void PlanParts(const SegmentMap& segment, const LiveMap& map, std::span<const ui
     live.tensor_key = tensor_keys[part.tensor_index];
     live.digit_begin = static_cast<uint32_t>(update->digits.size());
     live.digit_count = static_cast<uint32_t>(part.digits.size());
-    live.track_begin = map.tensor_tracks()[part.tensor_index];
-    live.track_count = map.track_count(part.tensor_index);
-    live.granule_bits = map.granule_bits(part.tensor_index);
     if (live.digit_count > 1) update->digits.insert(update->digits.end(), part.digits.begin(), part.digits.end());
+    PlacePart(part.tensor_index, segment.unit_bytes(), device.is_absent != 0, *update, &live);
     plan->parts.push_back(live);
-    const std::span<const Piece> pieces = map.pieces_of(part.tensor_index);
-    const bool all_count = std::all_of(pieces.begin(), pieces.end(), [](const Piece& piece) { return piece.counted; });
-    const bool is_plain = live.track_count <= 1 && live.granule_bits == 8 * segment.unit_bytes() && all_count;
-    device.is_plain = static_cast<uint8_t>(device.is_plain & (is_plain ? 1 : 0));
   }
   LivePart sentinel{};
   sentinel.first = segment.element_count();
@@ -100,31 +114,30 @@ void PlanStarts(const EncodedSegmentView& view, std::span<const LivePart> parts,
   }
 }
 
-Result<SegmentPlan> PlanSegment(const PayloadSegment& segment, const LiveMap& map, std::span<const uint64_t> tensor_keys,
-                                UpdatePlan* update) {
+Result<SegmentPlan> PlanSegment(const PayloadSegment& segment, std::span<const uint64_t> tensor_keys, UpdatePlan* update) {
   // The host's reader checks what can be checked without decoding: records ascend and stay inside segment and body.
   XORBIT_RETURN_IF_ERROR(FindCodec(CodecId::kSparse)->Open(segment.map, segment.view).status());
   SegmentPlan plan;
   plan.segment = &segment;
   XORBIT_ASSIGN_OR_RETURN(const SegmentTables tables, ParseTables(segment.view.tables, segment.map.unit_bytes()));
   PlanTables(tables, segment.map.unit_bytes(), &plan);
-  PlanParts(segment.map, map, tensor_keys, update, &plan);
+  plan.device.is_absent = update->map->is_absent(segment.map.group()) ? 1 : 0;
+  PlanParts(segment.map, tensor_keys, update, &plan);
   PlanStarts(segment.view, plan.parts, &plan.starts);
   plan.device.body_bytes = segment.view.body.size();
   plan.device.record_count = segment.view.record_count;
   plan.device.unit_bytes = segment.map.unit_bytes();
   plan.device.has_digests = segment.view.has_digests ? 1 : 0;
-  plan.device.is_absent = map.is_absent(segment.map.group()) ? 1 : 0;
   return plan;
 }
 
-void PlanAllBoxes(const LiveMap& map, UpdatePlan* update) {
+void PlanAllBoxes(UpdatePlan* update) {
   UpdateOnDevice tables{};
   tables.digits = update->digits.data();
-  tables.track_starts = map.track_starts().data();
-  tables.pieces = map.pieces().data();
-  tables.classes = map.classes().data();
-  tables.regions = update->regions.data();
+  tables.track_starts = update->live.track_starts.data();
+  tables.pieces = update->live.pieces.data();
+  tables.classes = update->live.classes.data();
+  tables.regions = update->live.regions.data();
   for (SegmentPlan& plan : update->segments) {
     SegmentOnDevice segment = plan.device;
     segment.parts = plan.parts.data();
@@ -135,21 +148,21 @@ void PlanAllBoxes(const LiveMap& map, UpdatePlan* update) {
 }  // namespace
 
 Result<UpdatePlan> PlanUpdate(const Layout& layout, std::span<const PayloadView> payloads, const LiveMap& map,
-                              std::span<const RegionBounds> regions) {
-  assert(regions.size() == map.regions().size());
-  XORBIT_RETURN_IF_ERROR(CheckMap(layout, map, regions));
+                              std::span<const RegionBounds> places) {
+  XORBIT_RETURN_IF_ERROR(CheckHalfBytes(map, places));
   const std::vector<uint64_t> tensor_keys = TensorKeysOf(layout);
   UpdatePlan update;
   update.layout = &layout;
   update.map = &map;
-  update.regions.assign(regions.begin(), regions.end());
+  update.live = MakeLiveTables(layout, map, places);
+  PlanTies(layout, &update);
   for (size_t p = 0; p < payloads.size(); ++p) {
     if (payloads[p].info.codec != CodecId::kSparse) {
       return UnsupportedError("the CUDA backend does not read payloads of a mask codec yet: apply them with the CPU backend");
     }
     for (const PayloadSegment& segment : payloads[p].segments) {
       if (segment.view.record_count == 0) continue;
-      XORBIT_ASSIGN_OR_RETURN(SegmentPlan plan, PlanSegment(segment, map, tensor_keys, &update));
+      XORBIT_ASSIGN_OR_RETURN(SegmentPlan plan, PlanSegment(segment, tensor_keys, &update));
       plan.payload_index = static_cast<uint32_t>(p);
       plan.device.payload_index = plan.payload_index;
       plan.device.first_tile = update.tile_count;
@@ -158,10 +171,11 @@ Result<UpdatePlan> PlanUpdate(const Layout& layout, std::span<const PayloadView>
       update.item_count += DivideRoundUp(plan.device.record_count, uint64_t{kWarpsPerBlock});
       update.change_count += segment.view.change_count;
       update.table_bytes = std::max(update.table_bytes, plan.device.table_count * static_cast<uint32_t>(sizeof(SymbolTable)));
+      PlanBoundTiles(plan, &update);
       update.segments.push_back(std::move(plan));
     }
   }
-  PlanAllBoxes(map, &update);
+  PlanAllBoxes(&update);
   return update;
 }
 

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "backend/cuda/live_tables.h"
 #include "backend/cuda/update_on_device.h"
 #include "codec/sparse_table_set.h"
 #include "payload/payload_reader.h"
@@ -24,23 +25,34 @@ struct SegmentPlan {
   SegmentOnDevice device{};  // all but the pointers
 };
 
+// Consecutive tiles of one of the plan's segments.
+struct TileRange {
+  uint64_t segment_index;
+  uint64_t begin;  // record
+  uint64_t end;
+};
+
 struct UpdatePlan {
   const Layout* layout = nullptr;
-  const LiveMap* map = nullptr;       // its tables are copied as they are
+  const LiveMap* map = nullptr;
+  LiveTables live;
   std::vector<SegmentPlan> segments;  // those with tiles
-  std::vector<RegionBounds> regions;
   std::vector<Digit> digits;
+  std::vector<TieOnDevice> ties;         // one for every name of a tensor that has several; sums are zero
+  std::vector<uint32_t> tie_of;          // by tensor: index into ties or kNotTied; empty if nothing is tied
+  std::vector<TileRange> checked_tiles;  // that touch shadows or tied names
+  std::vector<TileRange> cast_tiles;     // of these, those whose shadows apply has to write
   uint64_t tile_count = 0;
   uint64_t item_count = 0;
   uint64_t change_count = 0;
   uint32_t table_bytes = 0;
 };
 
-// Plans all payloads as one update of live memory; regions[i] is where region i of the map begins and how far its words may be
-// touched. Payloads, layout and map must outlive the plan. kUnsupported for codecs other than the sparse one, and for what the
-// map has besides pieces; kCorrupt where the sparse codec's Open says so.
+// Plans all payloads as one update of live memory; `places` are those of PlacesOf: where each region and kept copy begins and
+// how far its words may be touched. Payloads, layout and map must outlive the plan. kUnsupported for codecs other than the
+// sparse one; kCorrupt where the sparse codec's Open says so.
 Result<UpdatePlan> PlanUpdate(const Layout& layout, std::span<const PayloadView> payloads, const LiveMap& map,
-                              std::span<const RegionBounds> regions);
+                              std::span<const RegionBounds> places);
 
 // What UpdateOnDevice::stream_bytes_per_change should be: 0 unless most changes lie in tiles that gain by it, since the kernel
 // that can stream is slower at all others.

@@ -2,6 +2,7 @@
 // GPU.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <utility>
 
@@ -21,7 +22,30 @@ struct RandomUpdate {
   std::vector<PayloadView> payloads;  // into payload_bytes
 };
 
+// Encodes before and after, for owners that share the model so.
+inline Status EncodeRandomUpdate(const Backend& backend, uint32_t owner_count, Split split, RandomUpdate* update) {
+  XORBIT_ASSIGN_OR_RETURN(const auto owners, PlanOwners(update->layout, owner_count, split));
+  for (uint32_t i = 0; i < owner_count; ++i) {
+    XORBIT_ASSIGN_OR_RETURN(
+        EncodedOwner encoded,
+        backend.EncodeDiff(update->layout, owners[i], {.bytes = InTensors(owners[i], update->before->bytes())},
+                           InTensors(owners[i], update->after->bytes()), CodecId::kSparse, {}));
+    XORBIT_ASSIGN_OR_RETURN(Payload payload, WritePayload(update->layout, {CodecId::kSparse, i, owner_count}, owners[i],
+                                                          std::move(encoded.segments), 1));
+    Buffer bytes = std::move(payload.head);
+    for (const Buffer& piece : payload.body) AppendBytes(bytes, piece);
+    update->payload_bytes.push_back(std::move(bytes));
+  }
+  for (const Buffer& bytes : update->payload_bytes) {
+    XORBIT_ASSIGN_OR_RETURN(PayloadView payload, ParsePayload(update->layout, bytes));
+    update->payloads.push_back(std::move(payload));
+  }
+  return {};
+}
+
 // Densities from none to all, by seed; every dtype, unit and way to split.
+inline constexpr std::array<uint64_t, 6> kDensities = {0, 1, 10, 200, 700, 1000};
+inline constexpr std::array<Split, 3> kSplits = {Split::kWhole, Split::kRange, Split::kColumn};
 inline Result<RandomUpdate> MakeRandomUpdate(const Backend& backend, uint64_t seed, uint64_t max_elements) {
   Random random(seed);
   RandomUpdate update;
@@ -29,26 +53,9 @@ inline Result<RandomUpdate> MakeRandomUpdate(const Backend& backend, uint64_t se
   update.before = std::make_unique<RandomTensors>(random, update.layout);
   update.after = std::make_unique<RandomTensors>(random, update.layout);
   update.after->CopyFrom(*update.before);
-  const uint64_t densities[] = {0, 1, 10, 200, 700, 1000};
-  update.after->Mutate(random, update.layout, densities[seed % 6]);
+  update.after->Mutate(random, update.layout, kDensities[seed % kDensities.size()]);
   const auto owner_count = static_cast<uint32_t>(Between(random, 1, 4));
-  const Split splits[] = {Split::kWhole, Split::kRange, Split::kColumn};
-  XORBIT_ASSIGN_OR_RETURN(const auto owners, PlanOwners(update.layout, owner_count, splits[seed % 3]));
-  for (uint32_t i = 0; i < owner_count; ++i) {
-    XORBIT_ASSIGN_OR_RETURN(
-        EncodedOwner encoded,
-        backend.EncodeDiff(update.layout, owners[i], {.bytes = InTensors(owners[i], update.before->bytes())},
-                           InTensors(owners[i], update.after->bytes()), CodecId::kSparse, {}));
-    XORBIT_ASSIGN_OR_RETURN(Payload payload, WritePayload(update.layout, {CodecId::kSparse, i, owner_count}, owners[i],
-                                                          std::move(encoded.segments), 1));
-    Buffer bytes = std::move(payload.head);
-    for (const Buffer& piece : payload.body) AppendBytes(bytes, piece);
-    update.payload_bytes.push_back(std::move(bytes));
-  }
-  for (const Buffer& bytes : update.payload_bytes) {
-    XORBIT_ASSIGN_OR_RETURN(PayloadView payload, ParsePayload(update.layout, bytes));
-    update.payloads.push_back(std::move(payload));
-  }
+  XORBIT_RETURN_IF_ERROR(EncodeRandomUpdate(backend, owner_count, kSplits[seed % kSplits.size()], &update));
   return update;
 }
 

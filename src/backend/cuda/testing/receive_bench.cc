@@ -6,6 +6,7 @@
 
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/cuda_status.h"
+#include "backend/cuda/report_of.h"
 #include "backend/cuda/scan_kernels.h"
 #include "backend/cuda/testing/live_model.h"
 #include "base/stopwatch.h"

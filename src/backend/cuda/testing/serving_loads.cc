@@ -5,6 +5,7 @@
 
 #include "backend/cuda/cuda_status.h"
 #include "backend/cuda/paced_run.h"
+#include "backend/cuda/report_of.h"
 #include "codec/change_digest.h"
 
 namespace xorbit::cuda::testing {

@@ -20,21 +20,20 @@ step() {
 }
 
 sanitized() {
-  step "$1-receiver" 45 compute-sanitizer --tool "$1" --error-exitcode 9 "$check" --parity 2
-  step "$1-sender" 45 compute-sanitizer --tool "$1" --error-exitcode 9 "$check" --parity 0 --sender-parity 6
+  step "$1-receiver" 40 compute-sanitizer --tool "$1" --error-exitcode 9 "$check" --parity 1
+  step "$1-sender" 40 compute-sanitizer --tool "$1" --error-exitcode 9 "$check" --parity 0 --sender-parity 3
 }
 
 nvidia-smi --query-gpu=name,driver_version,clocks.max.sm,memory.total --format=csv >"$out/machine.log" 2>&1
 step parity 60 "$check" --parity 60
-step sender-parity 60 "$check" --parity 0 --sender-parity 20
-step sender 60 "$check" --parity 0 --sender-bench 40
+step sender-parity 40 "$check" --parity 0 --sender-parity 12
+step receiver 170 "$check" --parity 0 --yardsticks 100 --share 111.25 --bf16 100 --percent 0.1 1 3 10 --no-undo-log
 step serving 60 "$check" --parity 0 --serving 60
-step receiver 120 "$check" --parity 0 --yardsticks 100 --share 111.25 --bf16 100 --percent 0.1 1 3 10 --no-undo-log
-step share 40 "$check" --parity 0 --share 111.25
-step dense 100 "$check" --parity 0 --bf16 25 --fp8 25 --percent 10 30 50 --repeats 10 --no-undo-log
-step command 40 "$xorbit" bench --backend cuda --share 20 --bf16 20 --percent 1 --csv "$out/command.csv"
+step sender 50 "$check" --parity 0 --sender-bench 40 --no-verify
+step dense 60 "$check" --parity 0 --bf16 12 --fp8 12 --percent 10 30 50 --repeats 10 --no-undo-log
+step command 40 "$xorbit" bench --backend cuda --share 5 --bf16 5 --yardsticks 5 --percent 1 --csv "$out/command.csv"
 if command -v compute-sanitizer >/dev/null; then
   for tool in memcheck racecheck initcheck; do sanitized "$tool"; done
 fi
-grep -hE '^(time|note),' "$out"/*.log >"$out/results.csv"
+grep -hE '^(time|note|serving),' "$out"/*.log >"$out/results.csv"
 exit $failed

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """plot_pause.py RESULTS.csv OUT.svg: the pause against the share of elements that change.
 
-RESULTS.csv holds the lines of `xorbit_gpu_check` (bench/run_gpu.sh writes them). Every BF16 and FP8 model becomes a point: the
-time of apply with its check, for 100 GB of weights, the quickest way that was measured. Lines beside them: reading and writing
+RESULTS.csv holds the lines of `xorbit_gpu_check` (bench/run_gpu.sh writes them), or a file of bench/results. Every BF16 and FP8 model becomes a point: the
+time of apply with its check, for 100 GB of weights, the quickest that was measured. Lines beside them: reading and writing
 all weights once, and an XOR from a ready mask, of the same run.
 """
 
@@ -19,7 +19,7 @@ def read_points(path):
     points, bounds = {}, {}
     with open(path, newline="") as file:
         for row in csv.reader(file):
-            if len(row) < 8 or row[0] != "time":
+            if len(row) < 8 or row[0] in ("note", "version"):
                 continue
             _, model, variant, median = row[:4]
             scaled = float(median) * 100e9 / max(float(row[7]), 1)

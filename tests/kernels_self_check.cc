@@ -35,7 +35,8 @@ struct Changes {
 
   Changes(DiffKernel diff, const uint8_t* old_bytes, const uint8_t* new_bytes, uint32_t unit_bytes, uint32_t element_count)
       : positions(element_count + 64), xors(size_t{element_count + 64} * unit_bytes), olds(xors.size()) {
-    count = diff(old_bytes, new_bytes, element_count, 65536 - element_count, {positions.data(), xors.data(), olds.data()});
+    count = diff(old_bytes, new_bytes, element_count, 65536 - element_count, kDiffPrefetchBytes,
+                 {positions.data(), xors.data(), olds.data()});
     positions.resize(count);
     xors.resize(size_t{count} * unit_bytes);
     olds.resize(xors.size());

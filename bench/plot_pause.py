@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """plot_pause.py RESULTS.csv OUT.svg: the pause against the share of elements that change.
 
-RESULTS.csv holds the lines of `xorbit_gpu_check` (bench/run_gpu.sh writes them), or is a file of bench/results. Every BF16 and FP8
-model becomes a point: the time of apply with its check, for 100 GB of weights, the quickest that was measured. Lines beside them:
-reading and writing all weights once, and an XOR from a ready mask, of the same run.
+RESULTS.csv holds the lines of `xorbit_gpu_check` (bench/run_gpu.sh writes them), or is a file of bench/results. Every BF16 and
+FP8 model becomes a point: the time of apply with its check, for 100 GB of weights, the quickest that was measured. Lines beside
+them: reading and writing all weights once, and an XOR from a ready mask, of the same run.
 """
 
 import csv

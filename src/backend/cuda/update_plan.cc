@@ -38,6 +38,9 @@ void PlanTables(const SegmentTables& tables, uint32_t unit_bytes, SegmentPlan* p
     plan->device.planes[plane] = add(tables.planes[plane]);
     plan->device.dense_planes[plane] = add(tables.dense_planes[plane]);
   }
+  // A tile of one change has no gap, but its row is read all the same, so that no lane waits for a branch: from any table.
+  if (plan->tables.empty()) plan->tables.push_back({});
+  if (plan->device.gap_table == kRawPlane) plan->device.gap_table = 0;
   plan->device.table_count = static_cast<uint32_t>(plan->tables.size());
 }
 

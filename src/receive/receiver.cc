@@ -5,11 +5,6 @@
 #include "receive/record_shares.h"
 
 namespace xorbit {
-namespace {
-
-std::string VersionName(uint64_t version) { return "version " + std::to_string(version); }
-
-}  // namespace
 
 // The whole way, or its first delta where a fold could not be proven: what is absent here has no digest to compare with.
 Result<std::vector<Hop>> Receiver::PlanRoute(uint64_t target) {
@@ -29,15 +24,12 @@ Status Receiver::FetchRoute(std::span<const Hop> route) {
 }
 
 Status Receiver::OpenAndStage(uint64_t target) {
-  const auto end_of = [](const std::vector<Hop>& route) {
-    return route.back().backward ? route.back().edge.from : route.back().edge.to;
-  };
   bool is_open = false;
   Status status;
   for (int attempt = 0; attempt < 3; ++attempt) {
     XORBIT_ASSIGN_OR_RETURN(std::vector<Hop> route, PlanRoute(target));
     if (!is_open) {
-      XORBIT_ASSIGN_OR_RETURN(session_, cohort_.Open({version_, end_of(route)}));
+      XORBIT_ASSIGN_OR_RETURN(session_, cohort_.Open({version_, EndOf(route.back())}));
       is_open = true;
     }
     if (session_.from != version_ || session_.to == version_) {
@@ -45,9 +37,10 @@ Status Receiver::OpenAndStage(uint64_t target) {
                           VersionName(session_.from));
     }
     target = session_.to;
-    if (end_of(route) != target) {
+    if (EndOf(route.back()) != target) {
       XORBIT_ASSIGN_OR_RETURN(route, PlanRoute(target));
-      if (end_of(route) != target) return RefusedError("this rank cannot go to " + VersionName(target) + " in one update");
+      if (EndOf(route.back()) != target)
+        return RefusedError("this rank cannot go to " + VersionName(target) + " in one update");
     }
     status = FetchRoute(route);
     if (status.code() != Code::kNotFound) break;  // removed meanwhile: there is another way
@@ -60,9 +53,7 @@ Status Receiver::PreparePayloads() {
   // A fold without digests rests on the whole state.
   if (!staged_->is_proven) {
     XORBIT_ASSIGN_OR_RETURN(const Holding held, Scan());
-    if (held != holding_) {
-      return Break(RefusedError("live weights are not " + VersionName(version_) + ": somebody else has written to them"));
-    }
+    if (held != holding_) return Break(WrittenByOthers());
   }
   PrepareOptions options;
   options.threads = options_.threads;

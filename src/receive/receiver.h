@@ -119,6 +119,8 @@ class Receiver {
   Status ResumeOld(const Status& why);
   Status ResumeNew();
   Status Break(const Status& why);
+  Status WrittenByOthers() const;  // the error
+  static std::string VersionName(uint64_t version) { return "version " + std::to_string(version); }
   void Move(SyncEvent event);
 
   Stream& stream_;

@@ -18,8 +18,6 @@ bool PlacesFrozen(const Layout& layout, const LiveMap& map) {
   return true;
 }
 
-std::string VersionName(uint64_t version) { return "version " + std::to_string(version); }
-
 }  // namespace
 
 Result<std::unique_ptr<Receiver>> Receiver::Attach(Stream& stream, const Backend& backend, const LiveMemory& live,
@@ -108,7 +106,7 @@ Status Receiver::Recover(uint64_t version) {
     // Of a rank this is all that proves it. Another map may count other replicas.
     if (left.epoch != live_.map->epoch() || holding_ == Holding{is_done ? versions.after : versions.before, versions.frozen})
       return {};
-    return RefusedError("live weights are not " + VersionName(version_) + ": somebody else has written to them");
+    return WrittenByOthers();
   }();
   if (found.code() == Code::kRefused) {
     return found.WithContext("live memory is not what undo memory says: load a checkpoint and set undo memory to zero");
@@ -118,6 +116,10 @@ Status Receiver::Recover(uint64_t version) {
   callbacks_.clear();
   for (const DerivedBinding& derived : live_.map->derived()) AddCallback(derived.callback);
   return RefreshDerived();
+}
+
+Status Receiver::WrittenByOthers() const {
+  return RefusedError("live weights are not " + VersionName(version_) + ": somebody else has written to them");
 }
 
 // The engine has moved its weights: proves the new map, and that nothing was lost on the way as far as one rank can tell.
@@ -154,7 +156,7 @@ Status Receiver::Verify() {
   XORBIT_RETURN_IF_ERROR(FollowEpoch());
   XORBIT_ASSIGN_OR_RETURN(const Holding held, Scan());
   if (held == holding_) return {};
-  return Break(RefusedError("live weights are not " + VersionName(version_) + ": somebody else has written to them"));
+  return Break(WrittenByOthers());
 }
 
 }  // namespace xorbit

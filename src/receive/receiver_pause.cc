@@ -1,14 +1,13 @@
 // The part of an update for which the engine stands still.
 #include <chrono>
 
+#include "base/stopwatch.h"
 #include "receive/receiver.h"
 
 namespace xorbit {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // Calls the engine; a success after the deadline is a failure.
 template <typename Call>
@@ -51,9 +50,9 @@ Status Receiver::Apply() {
     return go.ok() ? RefusedError(cohort_.last_reason()) : go.status();
   }
   Move(SyncEvent::kGo);
-  const Clock::time_point start = Clock::now();
+  const Stopwatch pause;
   const Status status = RunPause();
-  report_.pause_seconds = SecondsSince(start);
+  report_.pause_seconds = pause.seconds();
   return status;
 }
 

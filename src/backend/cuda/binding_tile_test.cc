@@ -67,21 +67,26 @@ void ExpectSameReports(const PrepareReport& got, const PrepareReport& want) {
   EXPECT_TRUE(std::ranges::includes(got.derived, want.derived));  // "or may"
 }
 
+// One kind of write, and what shadows do after it.
+template <ApplyKind kKind>
+void Write(EmulatedUpdate* update) {
+  update->Apply<kKind>(false);
+  update->Bind(kKind == ApplyKind::kStore     ? BindingStep::kStore
+               : kKind == ApplyKind::kRestore ? BindingStep::kRestore
+                                              : BindingStep::kFollowXor);
+}
+
 void ExpectThereAndBack(EmulatedUpdate* update, const RandomLiveMemory& live, const Buffer& here, const Buffer& there) {
-  update->Apply<ApplyKind::kReturningXor>(false);
-  update->Bind(BindingStep::kFollowXor);
+  Write<ApplyKind::kReturningXor>(update);
   EXPECT_EQ(live.Snapshot(), there);
-  update->Apply<ApplyKind::kXor>(false);
-  update->Bind(BindingStep::kFollowXor);
+  Write<ApplyKind::kXor>(update);
   EXPECT_EQ(live.Snapshot(), here);
   for (int repeat = 0; repeat < 2; ++repeat) {
-    update->Apply<ApplyKind::kStore>(false);
-    update->Bind(BindingStep::kStore);
+    Write<ApplyKind::kStore>(update);
     EXPECT_EQ(live.Snapshot(), there);
   }
   for (int repeat = 0; repeat < 2; ++repeat) {
-    update->Apply<ApplyKind::kRestore>(false);
-    update->Bind(BindingStep::kRestore);
+    Write<ApplyKind::kRestore>(update);
     EXPECT_EQ(live.Snapshot(), here);
   }
   EXPECT_TRUE(update->Verdict().ok()) << update->Verdict().message();
@@ -175,18 +180,14 @@ TEST(BindingTile, LeavesAloneWhatSomebodyChanged) {
     *byte = value;
     const Buffer foreign = live.Snapshot();
     EXPECT_EQ(on_host->Apply().code(), Code::kRefused);
-    emulated.Apply<ApplyKind::kReturningXor>(false);
-    emulated.Bind(BindingStep::kFollowXor);
+    Write<ApplyKind::kReturningXor>(&emulated);
     EXPECT_EQ(emulated.Verdict().code(), Code::kRefused);
-    emulated.Apply<ApplyKind::kXor>(false);
-    emulated.Bind(BindingStep::kFollowXor);
+    Write<ApplyKind::kXor>(&emulated);
     EXPECT_EQ(live.Snapshot(), foreign);
     emulated.ClearCounters();
-    emulated.Apply<ApplyKind::kStore>(false);
-    emulated.Bind(BindingStep::kStore);
+    Write<ApplyKind::kStore>(&emulated);
     EXPECT_EQ(emulated.Verdict().code(), Code::kRefused);
-    emulated.Apply<ApplyKind::kRestore>(false);
-    emulated.Bind(BindingStep::kRestore);
+    Write<ApplyKind::kRestore>(&emulated);
     EXPECT_EQ(live.Snapshot(), foreign);
   }
   EXPECT_GT(image_count, 5U);

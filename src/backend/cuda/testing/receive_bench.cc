@@ -20,8 +20,13 @@ class Stages {
  public:
   Stages(const BigModel& model, LiveModel* live, Report* report) : model_(&model), live_(live), report_(report) {}
 
-  Status Stage(const StageOptions& options) {
+  // Once, before the rest.
+  Status Plan() {
     XORBIT_ASSIGN_OR_RETURN(plan_, PlanUpdate(model_->layout, model_->payloads, model_->map, live_->regions()));
+    return {};
+  }
+
+  Status Stage(const StageOptions& options) {
     memory_ = {};
     XORBIT_ASSIGN_OR_RETURN(memory_, DeviceBuffer::Make(StagedUpdate::BytesFor(plan_, options)));
     report_->Note(model_->name, "device bytes to stage", std::to_string(memory_.byte_count()));
@@ -30,10 +35,7 @@ class Stages {
   }
 
   // What a backend would choose for this update.
-  uint32_t PlannedStreaming() const {
-    const auto plan = PlanUpdate(model_->layout, model_->payloads, model_->map, live_->regions());
-    return plan.ok() ? StreamBytesPerChangeFor(*plan) : 0;
-  }
+  uint32_t PlannedStreaming() const { return StreamBytesPerChangeFor(plan_); }
 
   void MeasurePreflight(uint32_t blocks, const std::string& name) {
     CheckReports("before " + name);
@@ -161,6 +163,9 @@ void BenchReceive(const BigModel& model, const BenchOptions& options, Report* re
   if (!live.ok()) return;
   live->Verify(false, "filling");
   Stages stages(model, &*live, report);
+  const Status plan_status = stages.Plan();
+  report->Check(plan_status, model.name + ": planning");
+  if (!plan_status.ok()) return;
   const auto stage_as = [&](bool keep_log, uint32_t stream_bytes_per_change) {
     StageOptions stage;
     stage.keep_undo_log = keep_log;

@@ -31,6 +31,21 @@ std::span<const Piece> LiveMap::pieces_of(uint32_t tensor_index) const {
   return pieces().subspan(first, track_starts_[tensor_tracks_[tensor_index + 1]] - first);
 }
 
+std::span<const ShadowBinding> LiveMap::shadows_of(uint32_t tensor_index) const {
+  return std::ranges::equal_range(shadows_, tensor_index, {},
+                                  [](const ShadowBinding& shadow) { return shadow.piece.tensor_index; });
+}
+
+std::span<const DerivedBinding> LiveMap::derived_of(uint32_t tensor_index) const {
+  return std::ranges::equal_range(derived_, tensor_index, {}, &DerivedBinding::tensor_index);
+}
+
+std::optional<size_t> LiveMap::kept_index_of(uint32_t tensor_index) const {
+  const auto at = std::ranges::lower_bound(kept_tensors_, tensor_index);
+  if (at == kept_tensors_.end() || *at != tensor_index) return std::nullopt;
+  return static_cast<size_t>(at - kept_tensors_.begin());
+}
+
 std::optional<uint32_t> LiveMap::alias_of(uint32_t tensor_index) const {
   if (aliases_.empty()) return std::nullopt;
   const auto at = std::lower_bound(aliases_.begin(), aliases_.end(), tensor_index,

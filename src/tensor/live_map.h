@@ -130,9 +130,12 @@ class LiveMap {
   std::span<const ShadowBinding> shadows() const { return shadows_; }   // by tensor, then origin
   std::span<const AliasBinding> aliases() const { return aliases_; }    // by tensor
   std::span<const DerivedBinding> derived() const { return derived_; }  // by tensor, then callback
-  std::optional<uint32_t> alias_of(uint32_t tensor_index) const;        // the tensor that is written instead
+  std::span<const ShadowBinding> shadows_of(uint32_t tensor_index) const;
+  std::span<const DerivedBinding> derived_of(uint32_t tensor_index) const;
+  std::optional<uint32_t> alias_of(uint32_t tensor_index) const;  // the tensor that is written instead
   // Tensors of which whoever applies keeps a canonical copy, ascending: those with shadows, and derived ones without a place.
   std::span<const uint32_t> kept_tensors() const { return kept_tensors_; }
+  std::optional<size_t> kept_index_of(uint32_t tensor_index) const;  // in kept_tensors()
 
  private:
   friend class LiveMapBuilder;

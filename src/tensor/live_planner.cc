@@ -1,7 +1,5 @@
 #include "tensor/live_planner.h"
 
-#include <algorithm>
-
 #include "base/ascending.h"
 
 namespace xorbit {
@@ -24,20 +22,15 @@ void LivePlanner::SetTensor(uint32_t tensor_index) {
   kept_place_ = kNoTensor;
   kept_counted_ = false;
   shadow_cursors_.clear();
-  const auto kept = map_->kept_tensors();
-  if (kept.empty()) return;
-  const auto at = std::lower_bound(kept.begin(), kept.end(), source);
-  if (at == kept.end() || *at != source) return;
-  kept_place_ = static_cast<uint32_t>(map_->regions().size() + static_cast<size_t>(at - kept.begin()));
-  const auto shadows = map_->shadows();
-  auto shadow = std::lower_bound(shadows.begin(), shadows.end(), source,
-                                 [](const ShadowBinding& one, uint32_t tensor) { return one.piece.tensor_index < tensor; });
-  for (; shadow != shadows.end() && shadow->piece.tensor_index == source; ++shadow) {
-    shadow_cursors_.push_back({&*shadow, LiveCursor(*map_, std::span(&shadow->piece, 1))});
+  const std::optional<size_t> kept_index = map_->kept_index_of(source);
+  if (!kept_index) return;
+  kept_place_ = static_cast<uint32_t>(map_->regions().size() + *kept_index);
+  for (const ShadowBinding& shadow : map_->shadows_of(source)) {
+    shadow_cursors_.push_back({&shadow, LiveCursor(*map_, std::span(&shadow.piece, 1))});
   }
   // A copy that is kept only for a callback counts by itself.
   if (!shadow_cursors_.empty()) return;
-  for (const DerivedBinding& derived : map_->derived()) kept_counted_ |= derived.tensor_index == source && derived.counted;
+  for (const DerivedBinding& derived : map_->derived_of(source)) kept_counted_ |= derived.counted;
 }
 
 LiveStretch LivePlanner::StretchOf(const LiveRun& run, const Changes& changes, uint32_t begin, uint32_t end,

@@ -125,17 +125,13 @@ void AddCounted(const LiveMap& map, const TensorSpec& tensor, uint32_t tensor_in
   for (const Piece& piece : map.pieces_of(placed)) {
     if (piece.counted) boxes->push_back(CanonicalBox(map.class_of(piece), piece));
   }
-  const auto shadows = std::equal_range(
-      map.shadows().begin(), map.shadows().end(), ShadowBinding{.piece = {.tensor_index = placed}},
-      [](const ShadowBinding& a, const ShadowBinding& b) { return a.piece.tensor_index < b.piece.tensor_index; });
-  for (auto shadow = shadows.first; shadow != shadows.second; ++shadow) {
-    if (shadow->piece.counted) boxes->push_back(CanonicalBox(map.class_of(shadow->piece), shadow->piece));
+  const std::span<const ShadowBinding> shadows = map.shadows_of(placed);
+  for (const ShadowBinding& shadow : shadows) {
+    if (shadow.piece.counted) boxes->push_back(CanonicalBox(map.class_of(shadow.piece), shadow.piece));
   }
-  const auto derived = std::lower_bound(map.derived().begin(), map.derived().end(), placed,
-                                        [](const DerivedBinding& a, uint32_t index) { return a.tensor_index < index; });
-  const bool is_kept_only = map.pieces_of(placed).empty() && shadows.first == shadows.second &&
-                            derived != map.derived().end() && derived->tensor_index == placed;
-  if (is_kept_only && derived->counted) boxes->emplace_back().Append({tensor.byte_count * 2, 1}, true);
+  const std::span<const DerivedBinding> derived = map.derived_of(placed);
+  const bool is_kept_only = map.pieces_of(placed).empty() && shadows.empty() && !derived.empty();
+  if (is_kept_only && derived.front().counted) boxes->emplace_back().Append({tensor.byte_count * 2, 1}, true);
   for (size_t i = first; i < boxes->size(); ++i) (*boxes)[i].id = rank;
 }
 

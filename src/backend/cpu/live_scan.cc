@@ -94,24 +94,20 @@ class LiveScan {
       if (!piece.counted) continue;
       Cut({key, &map_.class_of(piece), piece.origin, piece.live_origin, false, live_.regions[piece.region_index], 0, 0});
     }
-    const auto shadows = std::ranges::equal_range(map_.shadows(), placed, {},
-                                                  [](const ShadowBinding& shadow) { return shadow.piece.tensor_index; });
+    const std::span<const ShadowBinding> shadows = map_.shadows_of(placed);
     for (const ShadowBinding& shadow : shadows) {
       const Piece& piece = shadow.piece;
       if (piece.counted) Cut({key, &map_.class_of(piece), piece.origin, piece.origin, true, KeptCopy(placed), 0, 0});
     }
     if (!shadows.empty() || !map_.pieces_of(placed).empty()) return;
-    const auto derived = std::ranges::equal_range(map_.derived(), placed, {}, &DerivedBinding::tensor_index);
+    const std::span<const DerivedBinding> derived = map_.derived_of(placed);
     if (derived.empty() || !derived.front().counted) return;
     PieceClass& whole = whole_[tensor_index];
     whole = {.granule_bits = 8, .digit_count = 1, .digits = {LiveDigit{layout_.tensors()[placed].byte_count, 1, 1}}};
     Cut({key, &whole, 0, 0, true, KeptCopy(placed), 0, 0});
   }
 
-  ConstBytes KeptCopy(uint32_t tensor_index) const {
-    const auto kept = map_.kept_tensors();
-    return live_.kept[static_cast<size_t>(std::ranges::lower_bound(kept, tensor_index) - kept.begin())];
-  }
+  ConstBytes KeptCopy(uint32_t tensor_index) const { return live_.kept[map_.kept_index_of(tensor_index).value()]; }
 
   void Cut(ScanTask task) {
     const uint64_t count = task.shape->granule_count();

@@ -33,10 +33,9 @@ class KeptTracks {
   // One that writes the whole copy, and, if that must not count as a whole, one that only counts for each shadow that does.
   void AddTracks(uint32_t tensor_index, uint32_t region_index, TensorTracks* tracks) {
     const TensorSpec& tensor = layout_.tensors()[tensor_index];
-    const std::span<const ShadowBinding> shadows = ShadowsOf(map_, tensor_index);
-    const auto counts = [&](const DerivedBinding& derived) { return derived.tensor_index == tensor_index && derived.counted; };
-    const bool all_count =
-        shadows.empty() ? std::ranges::any_of(map_.derived(), counts) : AllCountOnce(map_, shadows, tensor.unit_count());
+    const std::span<const ShadowBinding> shadows = map_.shadows_of(tensor_index);
+    const bool all_count = shadows.empty() ? std::ranges::any_of(map_.derived_of(tensor_index), &DerivedBinding::counted)
+                                           : AllCountOnce(map_, shadows, tensor.unit_count());
     PieceClass whole{.granule_bits = 8 * UnitBytesOf(tensor.dtype), .digit_count = 1};
     whole.digits[0] = {tensor.unit_count(), 1, 1};
     AddTrack(whole, {.tensor_index = tensor_index, .region_index = region_index, .counted = all_count});
@@ -66,18 +65,11 @@ class KeptTracks {
   LiveTables* tables_;
 };
 
-std::optional<size_t> KeptIndexOf(const LiveMap& map, uint32_t tensor_index) {
-  const auto kept = map.kept_tensors();
-  const auto at = std::ranges::lower_bound(kept, tensor_index);
-  if (at == kept.end() || *at != tensor_index) return std::nullopt;
-  return static_cast<size_t>(at - kept.begin());
-}
-
 }  // namespace
 
 TensorTracks LiveTables::TracksOf(const LiveMap& map, uint32_t tensor_index) const {
   const uint32_t source = map.alias_of(tensor_index).value_or(tensor_index);
-  const std::optional<size_t> kept = KeptIndexOf(map, source);
+  const std::optional<size_t> kept = map.kept_index_of(source);
   TensorTracks tracks =
       kept ? kept_tracks[*kept] : TensorTracks{map.tensor_tracks()[source], map.track_count(source), map.track_count(source)};
   if (source != tensor_index) tracks.written_count = 0;
@@ -86,11 +78,9 @@ TensorTracks LiveTables::TracksOf(const LiveMap& map, uint32_t tensor_index) con
 
 std::vector<RegionBounds> PlacesOf(const LiveMemory& live) {
   std::vector<RegionBounds> places;
-  for (const std::span<const MutableBytes> stretches : {live.regions, live.kept}) {
-    for (const MutableBytes stretch : stretches) {
-      const auto begin = reinterpret_cast<uint64_t>(stretch.data());
-      places.push_back({begin, begin + stretch.size()});
-    }
+  for (const MutableBytes stretch : PlaceBytesOf(live)) {
+    const auto begin = reinterpret_cast<uint64_t>(stretch.data());
+    places.push_back({begin, begin + stretch.size()});
   }
   return places;
 }
@@ -107,7 +97,7 @@ LiveTables MakeLiveTables(const Layout& layout, const LiveMap& map, std::span<co
     kept.Add(map.kept_tensors()[i], static_cast<uint32_t>(map.regions().size() + i));
   }
   for (const ShadowBinding& shadow : map.shadows()) {
-    const size_t kept_index = KeptIndexOf(map, shadow.piece.tensor_index).value();
+    const size_t kept_index = map.kept_index_of(shadow.piece.tensor_index).value();
     tables.shadows.push_back({.piece = shadow.piece,
                               .kept_address = places[map.regions().size() + kept_index].begin,
                               .image_address = places[shadow.piece.region_index].begin,
@@ -115,11 +105,6 @@ LiveTables MakeLiveTables(const Layout& layout, const LiveMap& map, std::span<co
                               .cast = shadow.cast});
   }
   return tables;
-}
-
-std::span<const ShadowBinding> ShadowsOf(const LiveMap& map, uint32_t tensor_index) {
-  return std::ranges::equal_range(map.shadows(), tensor_index, {},
-                                  [](const ShadowBinding& shadow) { return shadow.piece.tensor_index; });
 }
 
 }  // namespace xorbit::cuda

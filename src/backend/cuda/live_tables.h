@@ -35,7 +35,4 @@ std::vector<RegionBounds> PlacesOf(const LiveMemory& live);
 // `places` as PlacesOf gives them; a region's end may lie further, as far as its words may be touched.
 LiveTables MakeLiveTables(const Layout& layout, const LiveMap& map, std::span<const RegionBounds> places);
 
-// The map's shadows of one tensor.
-std::span<const ShadowBinding> ShadowsOf(const LiveMap& map, uint32_t tensor_index);
-
 }  // namespace xorbit::cuda

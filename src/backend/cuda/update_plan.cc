@@ -67,7 +67,7 @@ void PlacePart(uint32_t tensor_index, uint32_t unit_bytes, bool is_absent, const
   part->granule_bits = map.granule_bits(source);
   part->tie_index = is_absent || update.tie_of.empty() ? kNotTied : update.tie_of[tensor_index];
   if (!is_absent) {
-    const std::span<const ShadowBinding> shadows = ShadowsOf(map, source);
+    const std::span<const ShadowBinding> shadows = map.shadows_of(source);
     part->shadow_begin = static_cast<uint32_t>(shadows.data() - map.shadows().data());
     part->shadow_count = static_cast<uint32_t>(shadows.size());
   }

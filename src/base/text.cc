@@ -30,6 +30,18 @@ bool IsControl(std::string_view sequence) {
   return first < 0x20 || first == 0x7f || (first == 0xc2 && static_cast<uint8_t>(sequence[1]) < 0xa0);
 }
 
+// Moves the first character of `text` to the end of `printable`.
+void AppendPrintable(std::string_view* text, std::string* printable) {
+  const size_t length = SequenceLength(*text);
+  const std::string_view sequence = text->substr(0, length == 0 ? 1 : length);
+  if (length != 0 && !IsControl(sequence)) {
+    *printable += sequence;
+  } else {
+    for (size_t i = 0; i < sequence.size(); ++i) *printable += "\\x" + ToHex(AsBytes(sequence.substr(i, 1)));
+  }
+  text->remove_prefix(sequence.size());
+}
+
 }  // namespace
 
 bool IsValidUtf8(std::string_view text) {
@@ -41,19 +53,18 @@ bool IsValidUtf8(std::string_view text) {
   return true;
 }
 
+std::string Printable(std::string_view text) {
+  std::string printable;
+  while (!text.empty()) AppendPrintable(&text, &printable);
+  return printable;
+}
+
 std::string Quoted(std::string_view text) {
   constexpr size_t kShownBytes = 120;
   std::string quoted = "'";
   while (!text.empty()) {
     if (quoted.size() > kShownBytes) return quoted + "...'";
-    const size_t length = SequenceLength(text);
-    const std::string_view sequence = text.substr(0, length == 0 ? 1 : length);
-    if (length != 0 && !IsControl(sequence)) {
-      quoted += sequence;
-    } else {
-      for (size_t i = 0; i < sequence.size(); ++i) quoted += "\\x" + ToHex(AsBytes(sequence.substr(i, 1)));
-    }
-    text.remove_prefix(sequence.size());
+    AppendPrintable(&text, &quoted);
   }
   return quoted + "'";
 }

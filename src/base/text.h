@@ -13,8 +13,10 @@ namespace xorbit {
 // Strict UTF-8 (RFC 3629): no overlong forms, no surrogates, nothing above U+10FFFF.
 bool IsValidUtf8(std::string_view text);
 
-// `text` in single quotes, safe to print whatever it holds: control characters and bytes that are not UTF-8 become \xNN, and
-// all but the first 120 bytes or so of a long text become "...".
+// `text` as it may be printed whatever it holds, on one line: control characters and bytes that are not UTF-8 become \xNN.
+std::string Printable(std::string_view text);
+
+// The same in single quotes, with "..." for all but the first 120 bytes or so of a long text.
 std::string Quoted(std::string_view text);
 
 // Lower-case hexadecimal, two digits a byte.

@@ -29,6 +29,12 @@ TEST(TextTest, QuotedIsOnePrintableLine) {
   EXPECT_EQ(Quoted(std::string_view("\0", 1)), "'\\x00'");
 }
 
+TEST(TextTest, PrintableIsWholeAndOnOneLine) {
+  EXPECT_EQ(Printable("cannot open 'a\nb\x1b[2J': caf\xc3\xa9 \xff"), "cannot open 'a\\x0ab\\x1b[2J': caf\xc3\xa9 \\xff");
+  EXPECT_EQ(Printable(std::string(1'000, 'x')), std::string(1'000, 'x'));
+  EXPECT_EQ(Printable(""), "");
+}
+
 TEST(TextTest, QuotedShortensLongText) {
   const std::string quoted = Quoted(std::string(1'000'000, 'x'));
   EXPECT_LT(quoted.size(), 140);

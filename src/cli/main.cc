@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <string>
 
+#include "base/text.h"
 #include "cli/command.h"
 #include "cli/stop_watcher.h"
 
@@ -13,7 +14,7 @@ constexpr int kUsageExitCode = 2;
 
 // One line on standard error, which may be closed: that must not turn one failure into another.
 void PrintLine(const std::string& message) {
-  const std::string line = "xorbit: " + message + "\n";
+  const std::string line = "xorbit: " + Printable(message) + "\n";  // paths may hold anything
   (void)std::fputs(line.c_str(), stderr);
 }
 

@@ -174,6 +174,24 @@ class CommandLineTest(unittest.TestCase):
         self.assertEqual(digest(live), digest(self.steps[3]))
         self.assertTrue(answer("apply", live, *chain, "--in-place")["already_there"])
 
+    def test_demo_on_two_checkpoints_and_on_equal_ones(self) -> None:
+        for steps in ((0, 1), (0, 1, 0), (0, 0)):
+            shown = answer("demo", "--checkpoints", *(self.steps[step] for step in steps))
+            self.assertEqual(len(shown["proofs"]), 4)
+
+    def test_errors_are_one_line_whatever_the_path_is(self) -> None:
+        hostile = self.work / "two\nlines\x1b[2J\xff"
+        for arguments in (
+            ["diff", hostile, self.steps[1], "-o", self.work / "delta"],
+            ["apply", self.steps[0], hostile, "-o", self.work / "copy"],
+            ["pull", hostile, self.work / "copy"],
+            ["log", hostile],
+        ):
+            shown = run(*arguments, expect=3)
+            self.assertIn("two\\x0alines\\x1b[2J", shown.stderr)
+        run("two\nlines", expect=2)
+        run("diff", "--two\nlines", expect=2)
+
     def test_stats_and_bench_answer(self) -> None:
         stats = answer("stats", self.steps[0], self.steps[1])
         self.assertEqual({c["codec"] for c in stats["codecs"]}, {"sparse", "snappy", "lz4", "snappy+zstd", "lz4+zstd", "zstd"})

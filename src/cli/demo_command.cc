@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <optional>
@@ -144,6 +145,29 @@ Status ExpectRefusal(Demo* demo, const std::string& what, const fs::path& checkp
   return {};
 }
 
+// The first checkpoint with one bit of one weight changed: a state that no delta starts from or leads to, which the other
+// checkpoints may all be.
+Result<fs::path> MakeStranger(Demo* demo) {
+  XORBIT_ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Open(demo->checkpoints.front()));
+  const fs::path folder = demo->folder / "stranger";
+  XORBIT_RETURN_IF_ERROR(demo->runtime->file_ops->MakeFolder(folder));
+  const auto has_weights = [](const CheckpointFile& file) { return file.map.bytes().size() > file.header_bytes; };
+  const auto changed = std::ranges::find_if(checkpoint.files(), has_weights);
+  for (const CheckpointFile& file : checkpoint.files()) {
+    const fs::path copy = folder / file.path.filename();
+    if (changed == checkpoint.files().end() || &file != &*changed) {
+      std::error_code error;
+      fs::create_symlink(fs::absolute(file.path), copy, error);
+      if (error) return IoError("cannot link '" + copy.string() + "': " + error.message());
+      continue;
+    }
+    Buffer bytes(file.map.bytes().begin(), file.map.bytes().end());
+    bytes.back() ^= 1;
+    XORBIT_RETURN_IF_ERROR(WriteWholeFile(*demo->runtime->file_ops, copy, bytes));
+  }
+  return folder;
+}
+
 Status RefuseBadInput(Demo* demo) {
   const fs::path corrupted = demo->folder / "delta-corrupted";
   std::error_code error;
@@ -157,7 +181,8 @@ Status RefuseBadInput(Demo* demo) {
     XORBIT_RETURN_IF_ERROR(WriteWholeFile(*demo->runtime->file_ops, entry.path(), bytes));
   }
   XORBIT_RETURN_IF_ERROR(ExpectRefusal(demo, "one flipped bit in a delta", demo->checkpoints.front(), corrupted));
-  return ExpectRefusal(demo, "a delta on the wrong base", demo->checkpoints.back(), demo->deltas.front());
+  XORBIT_ASSIGN_OR_RETURN(const fs::path stranger, MakeStranger(demo));
+  return ExpectRefusal(demo, "a delta on the wrong base", stranger, demo->deltas.front());
 }
 
 Status ProveEqual(Demo* demo, const std::string& what, const fs::path& result) {

@@ -101,7 +101,9 @@ Status PullFromAnchor(const Runtime& runtime, Stream& stream, const fs::path& pa
   pulled->fetched_bytes += anchor.byte_count;
   XORBIT_RETURN_IF_ERROR(PullInPlace(runtime, stream, full, to, pulled));
   pulled->from.reset();
-  return staged.PublishEntry("full", path);
+  const Status published = staged.PublishEntry("full", path);
+  if (published.code() != Code::kExists) return published;
+  return ExistsError(Quoted(path.string()) + " was made by somebody else meanwhile: pull again");
 }
 
 }  // namespace

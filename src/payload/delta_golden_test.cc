@@ -10,6 +10,7 @@
 #include <fstream>
 #include <functional>
 
+#include "base/checksum_field.h"
 #include "base/temporary_folder.h"
 #include "base/text.h"
 #include "change/list_source.h"
@@ -114,8 +115,17 @@ struct BrokenDelta {
 };
 
 std::vector<BrokenDelta> BrokenDeltas() {
-  const auto layout_file = [](const fs::path& folder, const Manifest& manifest) {
-    return folder / "layouts" / (ToHex(manifest.layout_digest) + ".json");
+  const auto edit_layout = [](const std::function<void(std::string&)>& edit) {
+    return [edit](const fs::path& folder, const Manifest& manifest) {
+      EditFile(folder / "layouts" / (ToHex(manifest.layout_digest) + ".json"), edit);
+    };
+  };
+  // As whoever knows the format lies.
+  const auto forge_layout = [edit_layout](const std::string& from, const std::string& to) {
+    return edit_layout([from, to](std::string& text) {
+      Replace(text, from, to);
+      text = WithChecksum(text.substr(0, text.rfind(R"(,"checksum")")) + "}\n");
+    });
   };
   const auto edit_payload = [](const std::function<void(std::string&)>& edit) {
     return [edit](const fs::path& folder, const Manifest& manifest) { EditFile(folder / manifest.owners[1].file, edit); };
@@ -137,15 +147,9 @@ std::vector<BrokenDelta> BrokenDeltas() {
       {"newer-version", nothing_before, edit_manifest(R"("format_version":1)", R"("format_version":2)")},
       {"critical-field", nothing_before, edit_manifest("{", R"({"wings":2,"critical":["wings"],)")},
       {"path-outside", nothing_before, edit_manifest(R"("file":"owner-00000)", R"("file":"../owner-00000)")},
-      {"other-layout", nothing_before,
-       [layout_file](const fs::path& folder, const Manifest& manifest) {
-         EditFile(layout_file(folder, manifest), [](std::string& text) { Replace(text, "[6,8]", "[8,6]"); });
-       }},
-      {"unfrozen", nothing_before,
-       [layout_file](const fs::path& folder, const Manifest& manifest) {
-         EditFile(layout_file(folder, manifest),
-                  [](std::string& text) { Replace(text, R"("frozen":true)", R"("frozen":false)"); });
-       }},
+      {"other-layout", nothing_before, forge_layout("[6,8]", "[8,6]")},
+      {"unfrozen", nothing_before, forge_layout(R"("frozen":true)", R"("frozen":false)")},
+      {"flipped-mark", nothing_before, edit_layout([](std::string& text) { Replace(text, R"("group":1)", R"("group":0)"); })},
       {"wrong-sum",
        [](MadeUpDelta& delta) {
          delta.manifest.target += StateDigest{1, 0};

@@ -2,6 +2,7 @@
 // one short row instead of an object with spelled-out fields.
 #include <algorithm>
 
+#include "base/checksum_field.h"
 #include "payload/json_fields.h"
 
 namespace xorbit {
@@ -116,7 +117,7 @@ std::string WriteLayoutJson(const Layout& layout) {
     }
     rows.push_back(std::move(row));
   }
-  return DumpJson(json) + "\n";
+  return WithChecksum(DumpJson(json) + "\n");
 }
 
 Result<Layout> ParseLayoutJson(std::string_view text) {
@@ -126,6 +127,7 @@ Result<Layout> ParseLayoutJson(std::string_view text) {
 }
 
 Result<Layout> ParseLayoutJson(std::string_view text, const Sha256Digest& expected_digest) {
+  XORBIT_RETURN_IF_ERROR(CheckChecksum(text));
   XORBIT_ASSIGN_OR_RETURN(Layout layout, ParseLayoutJson(text));
   if (layout.digest() != expected_digest) return CorruptError("holds another layout than its name says");
   return layout;

@@ -73,10 +73,11 @@ std::string WriteManifest(const Manifest& manifest);
 // format version or codec. Unknown fields are ignored unless "critical" lists them.
 Result<Manifest> ParseManifest(std::string_view json);
 
-// layouts/<digest>.json: the layout, its presence groups and frozen marks. Parse recomputes the digest and refuses another, and
-// tensors out of layout order; the same rules as above otherwise. Deterministic.
+// layouts/<digest>.json: the layout, its presence groups and frozen marks. The digest does not cover these two, so the text has
+// a checksum (base/checksum_field.h). Parse refuses a text without it, another digest, and tensors out of layout order; the
+// same rules as above otherwise. Deterministic.
 std::string WriteLayoutJson(const Layout& layout);
 Result<Layout> ParseLayoutJson(std::string_view json, const Sha256Digest& expected_digest);
-Result<Layout> ParseLayoutJson(std::string_view json);  // whatever its digest
+Result<Layout> ParseLayoutJson(std::string_view json);  // whatever its digest and checksum
 
 }  // namespace xorbit

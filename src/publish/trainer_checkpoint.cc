@@ -1,10 +1,10 @@
 #include "publish/trainer_checkpoint.h"
 
+#include "base/checksum_field.h"
 #include "base/staged_folder.h"
 #include "base/text.h"
 #include "payload/delta_folder.h"
 #include "payload/json_fields.h"
-#include "store/checked_text.h"
 #include "store/fetch.h"
 
 namespace xorbit {

@@ -2,9 +2,9 @@
 
 #include <cassert>
 
+#include "base/checksum_field.h"
 #include "base/text.h"
 #include "payload/json_fields.h"
-#include "store/checked_text.h"
 
 namespace xorbit {
 namespace {

@@ -159,6 +159,7 @@ Status PublishNext(const Runtime& runtime, Stream& stream, const Checkpoint& che
                    const PublishRequest& request, PublishedCheckpoint* published) {
   XORBIT_ASSIGN_OR_RETURN(std::vector<RankPublisher> publishers, MakePublishers(runtime, stream, base, request.delta));
   XORBIT_ASSIGN_OR_RETURN(const uint64_t next, stream.NextFree());
+  XORBIT_RETURN_IF_ERROR(stream.CheckFree(next));
   XORBIT_ASSIGN_OR_RETURN(const Manifest manifest, Contribute(runtime, stream, publishers, next, checkpoint));
   // Fence: the delta is in the store; from here on its version is decided once, by whoever is first.
   const Result<VersionRecord> decision = stream.Decide(CommitRecord(manifest));

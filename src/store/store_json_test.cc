@@ -169,5 +169,16 @@ TEST(StoreKeys, AreReadBack) {
   }
 }
 
+TEST(StoreKeys, TellWhatWasDecidedBefore) {
+  EXPECT_EQ(DecidedBefore("s", VersionRecordKey("s", 7)), 7U);
+  EXPECT_EQ(DecidedBefore("s", ReceiptKey("s", {5, 7, "t"}, 3)), 5U);
+  EXPECT_EQ(DecidedBefore("s", ManifestKey("s", {5, 7, "fold"})), 7U);
+  EXPECT_EQ(DecidedBefore("s", AnchorKey("s", 7)), 7U);
+  for (const std::string& key : {StreamInfoKey("s"), HeadKey("s"), TombstonesKey("s", 7), VersionRecordKey("u", 7),
+                                 VersionFolder("s", 7) + "other.json", std::string("s/v7/version.json")}) {
+    EXPECT_FALSE(DecidedBefore("s", key)) << key;
+  }
+}
+
 }  // namespace
 }  // namespace xorbit

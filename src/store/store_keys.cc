@@ -99,4 +99,15 @@ std::optional<PlacedKey> ParsePlacedKey(std::string_view stream_id, std::string_
   return placed;
 }
 
+std::optional<uint64_t> DecidedBefore(std::string_view stream_id, std::string_view key) {
+  if (const auto placed = ParsePlacedKey(stream_id, key)) {
+    const bool is_late = placed->place.publication_id.empty() || placed->place.publication_id == kFoldPublicationId;
+    return is_late ? placed->place.target_version : placed->place.base_version;
+  }
+  std::string_view rest = key;
+  if (TakePart(&rest) != stream_id) return std::nullopt;
+  const auto version = ParseNumbered("v", TakePart(&rest).value_or(""));
+  return version && key == VersionRecordKey(stream_id, *version) ? version : std::nullopt;
+}
+
 }  // namespace xorbit

@@ -55,4 +55,8 @@ struct PlacedKey {
 // Nothing for any other key, and for numbers spelt otherwise than above.
 std::optional<PlacedKey> ParsePlacedKey(std::string_view stream_id, std::string_view key);
 
+// The highest version that was decided before anybody could put an object under this key: a record's own; the base of a
+// publication; of a fold and an anchor, which come after the decision, the version that they lead to. Nothing for other keys.
+std::optional<uint64_t> DecidedBefore(std::string_view stream_id, std::string_view key);
+
 }  // namespace xorbit

@@ -58,6 +58,12 @@ Result<Stream> Stream::Create(ObjectStore& store, const StreamInfo& info, const 
   first.decision = Decision::kCommitted;
   first.target = info.base;
   first.layout_digest = info.layout_digest;
+  const Result<ObjectInfo> decided = store.Stat(VersionRecordKey(info.stream_id, 0));
+  const Result<ObjectInfo> described = store.Stat(StreamInfoKey(info.stream_id));
+  if (decided.ok() && described.status().code() == Code::kNotFound) {
+    return CorruptError(StreamInfoKey(info.stream_id) +
+                        " is missing, although version 0 is decided: restore it from a copy, or begin a new stream");
+  }
   XORBIT_RETURN_IF_ERROR(store.PutNew(LayoutKey(info.stream_id, info.layout_digest), AsBytes(WriteLayoutJson(layout))));
   XORBIT_RETURN_IF_ERROR(PutText(store, StreamInfoKey(info.stream_id), WriteStreamInfo(info)));
   XORBIT_RETURN_IF_ERROR(PutText(store, VersionRecordKey(info.stream_id, 0), WriteVersionRecord(first)));
@@ -121,8 +127,8 @@ Status Stream::FindDecided() {
     XORBIT_ASSIGN_OR_RETURN(const std::optional<VersionRecord> record, Record(version));
     return record.has_value();
   };
-  const Result<Buffer> text = state_->store.Get(HeadKey(state_->info.stream_id), kMaxHeadHintBytes);
-  const Result<uint64_t> hint = text.ok() ? ParseHeadHint(AsText(*text)) : Result<uint64_t>(text.status());
+  const Result<std::string> text = GetText(state_->store, HeadKey(state_->info.stream_id), kMaxHeadHintBytes);
+  const Result<uint64_t> hint = text.ok() ? ParseHeadHint(*text) : Result<uint64_t>(text.status());
   if (hint.ok() && *hint > known) {
     XORBIT_ASSIGN_OR_RETURN(const bool holds, is_decided(*hint));
     if (holds) known = *hint;

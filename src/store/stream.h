@@ -68,8 +68,13 @@ class Stream {
   Status PutManifest(const Manifest& manifest);
   // Decides a version, and returns what was decided, whoever was first: compare it with `record`. kRefused, and nothing is
   // decided by this call, unless the version before it is decided and, for a commit, the parent is not too old (see
-  // StreamInfo), and the manifest is there, is the one that the record names, and fits, and its payloads are there.
+  // StreamInfo), and the manifest is there, is the one that the record names, and fits, and its payloads are there. kCorrupt
+  // as by CheckFree.
   Result<VersionRecord> Decide(const VersionRecord& record);
+  // kCorrupt, saying which, if any object in the store tells that this version, which has no record, or one after it was
+  // decided nevertheless. Then its record is lost, and to decide it again could give it other content. Decide asks this too; to
+  // ask before payloads are put saves the work.
+  Status CheckFree(uint64_t version);
   // Appends to the list of what the stream no longer offers; `tombstones.number` must be the one after TombstoneCount's.
   // kExists if another collector was first: plan again.
   Status PutTombstones(const Tombstones& tombstones);
@@ -120,6 +125,7 @@ class Stream {
   Result<std::vector<Receipt>> ReadReceipts(const PublicationPlace& place);
   Status CheckCommit(const VersionRecord& record);
   Status CheckParent(const VersionRecord& record);
+  Status FindTraces();
   std::unique_ptr<State> state_;
 };
 

@@ -1,5 +1,6 @@
 // The publishing side of a stream: payloads, receipts, and the record that decides; stream_seal.cc stands between. The order of
 // the puts is the protocol; docs/design/publishing.md says why it is safe, and commit_model_test.cc checks it.
+#include "base/checksum_field.h"
 #include "store/checked_text.h"
 #include "store/head_hint.h"
 #include "store/stream_state.h"
@@ -82,6 +83,46 @@ Status Stream::CheckCommit(const VersionRecord& record) {
   return CheckPayloads(place, manifest->owners);
 }
 
+// Once: what comes later comes with records that this process reads or writes, or under the hint.
+Status Stream::FindTraces() {
+  {
+    const std::lock_guard lock(state_->mutex);
+    if (state_->trace) return {};
+  }
+  const std::string& id = state_->info.stream_id;
+  XORBIT_ASSIGN_OR_RETURN(const std::vector<ObjectInfo> objects, state_->store.List(id + "/v"));
+  DecidedTrace trace;
+  for (const ObjectInfo& object : objects) {
+    const auto version = DecidedBefore(id, object.key);
+    if (version && *version >= trace.version) trace = {*version, object.key};
+  }
+  const std::lock_guard lock(state_->mutex);
+  state_->trace = std::move(trace);
+  return {};
+}
+
+Status Stream::CheckFree(uint64_t version) {
+  XORBIT_RETURN_IF_ERROR(FindTraces());
+  const std::string& id = state_->info.stream_id;
+  DecidedTrace trace{0, HeadKey(id)};
+  const Result<std::string> text = GetText(state_->store, trace.key, kMaxHeadHintBytes);
+  if (const Result<uint64_t> hint = text.ok() ? ParseHeadHint(*text) : Result<uint64_t>(text.status()); hint.ok()) {
+    trace.version = *hint;
+  } else if (text.status().code() == Code::kIo) {
+    return text.status();
+  }
+  if (trace.version < version) {
+    const std::lock_guard lock(state_->mutex);
+    trace = *state_->trace;
+  }
+  if (trace.version < version) return {};
+  // Another publisher may have decided it just now: records come before their traces.
+  XORBIT_ASSIGN_OR_RETURN(const std::optional<VersionRecord> record, Record(version));
+  if (record) return {};
+  return CorruptError(VersionRecordKey(id, version) + " is missing, although " + trace.key + " tells that version " +
+                      std::to_string(trace.version) + " was decided: restore it from a copy, or begin a new stream");
+}
+
 Result<VersionRecord> Stream::Decide(const VersionRecord& record) {
   if (record.version == 0 || record.version > kMaxVersion) {
     return UsageError("version " + std::to_string(record.version) + " cannot be decided");
@@ -90,6 +131,7 @@ Result<VersionRecord> Stream::Decide(const VersionRecord& record) {
   if (decided) return *decided;
   XORBIT_ASSIGN_OR_RETURN(const std::optional<VersionRecord> previous, Record(record.version - 1));
   if (!previous) return RefusedError("version " + std::to_string(record.version - 1) + " must be decided first");
+  XORBIT_RETURN_IF_ERROR(CheckFree(record.version));
   if (record.committed()) XORBIT_RETURN_IF_ERROR(CheckCommit(record));
   const std::string text = WriteVersionRecord(record.committed() ? record : AbortRecord(record.version));
   const std::string& id = state_->info.stream_id;
@@ -97,8 +139,8 @@ Result<VersionRecord> Stream::Decide(const VersionRecord& record) {
   if (!put.ok() && put.code() != Code::kExists) return put;
   XORBIT_ASSIGN_OR_RETURN(const std::optional<VersionRecord> final_record, Record(record.version));
   if (!final_record) return IoError("the record of version " + std::to_string(record.version) + " vanished");
-  // A hint: whoever finds it old looks further, and without it too.
-  if (final_record->committed()) (void)state_->store.Replace(HeadKey(id), AsBytes(WriteHeadHint(record.version)));
+  // A hint: whoever finds it old looks further, and without it too. But it is a second witness, should the record get lost.
+  (void)state_->store.Replace(HeadKey(id), AsBytes(WithChecksum(WriteHeadHint(record.version))));
   return *final_record;
 }
 

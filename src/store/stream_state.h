@@ -9,6 +9,12 @@
 
 namespace xorbit {
 
+// An object that tells that a version was decided, though its record may be lost.
+struct DecidedTrace {
+  uint64_t version = 0;
+  std::string key;
+};
+
 struct Stream::State {
   ObjectStore& store;
   StreamInfo info;
@@ -17,6 +23,7 @@ struct Stream::State {
   std::mutex mutex;  // guards what follows; never held while the store is asked
   std::map<uint64_t, VersionRecord> records;
   uint64_t decided_through = 0;                                   // versions up to this one are decided
+  std::optional<DecidedTrace> trace;                              // the highest, as listed once; see CheckFree
   std::set<PublicationPlace> dead;                                // listed in tombstones
   std::set<uint64_t> dead_anchors;                                // listed in tombstones
   uint64_t tombstones_read = 0;                                   // number of the last list read

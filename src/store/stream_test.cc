@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/checksum_field.h"
 #include "base/temporary_folder.h"
 #include "store/checked_text.h"
 #include "store/fetch.h"
@@ -120,12 +121,12 @@ TEST_F(StreamTest, LeavesNoGaps) {
 TEST_F(StreamTest, FindsTheNewestWhateverTheHintSays) {
   PublishChain(stream_, 9);
   const auto newest = [this] { return Stream::Open(store_, "run-1")->Newest().value(); };
-  for (const char* hint : {"", "{}", "nonsense"}) {
+  for (const std::string& hint : {std::string(), std::string("nonsense"), WriteHeadHint(3), WithChecksum("{}\n")}) {
     ASSERT_TRUE(store_.Replace(HeadKey("run-1"), AsBytes(hint)).ok());
     EXPECT_EQ(newest(), 9U) << hint;
   }
   for (const uint64_t hint : {0, 1, 8, 9, 10, 1000000}) {
-    ASSERT_TRUE(store_.Replace(HeadKey("run-1"), AsBytes(WriteHeadHint(hint))).ok());
+    ASSERT_TRUE(store_.Replace(HeadKey("run-1"), AsBytes(WithChecksum(WriteHeadHint(hint)))).ok());
     EXPECT_EQ(newest(), 9U) << hint;
   }
   ASSERT_TRUE(store_.Remove(HeadKey("run-1")).ok());
@@ -135,7 +136,7 @@ TEST_F(StreamTest, FindsTheNewestWhateverTheHintSays) {
 // A hostile record far away, or one that got lost: nobody counts up to it, or takes an older version for the newest.
 TEST_F(StreamTest, NoticesAGapBelowADecidedVersion) {
   PublishChain(stream_, 3);
-  ASSERT_TRUE(store_.Replace(HeadKey("run-1"), AsBytes(WriteHeadHint(kMaxVersion))).ok());
+  ASSERT_TRUE(store_.Replace(HeadKey("run-1"), AsBytes(WithChecksum(WriteHeadHint(kMaxVersion)))).ok());
   VersionRecord far = *stream_.Record(3).value();
   far.version = kMaxVersion;
   const auto reader_of = [&](const VersionRecord& record) {

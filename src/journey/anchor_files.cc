@@ -69,14 +69,14 @@ Result<FetchedAnchor> FetchFirstWhole(const Runtime& runtime, Stream& stream, st
 }
 
 Result<uint64_t> FetchAnchor(const Runtime& runtime, Stream& stream, uint64_t version, const fs::path& folder) {
-  XORBIT_ASSIGN_OR_RETURN(const Anchor anchor, ReadAnchor(stream, version));
+  XORBIT_ASSIGN_OR_RETURN(const StoredAnchor stored, ReadAnchor(stream, version));
+  const Anchor& anchor = stored.anchor;
   uint64_t total_bytes = 0;
   for (const AnchorFile& file : anchor.files) total_bytes += file.byte_count;
   if (runtime.progress != nullptr) runtime.progress->Begin("fetch anchor", total_bytes);
   XORBIT_ASSIGN_OR_RETURN(StagedFolder staged, StagedFolder::Make(*runtime.file_ops, folder));
   for (const AnchorFile& file : anchor.files) {
-    XORBIT_RETURN_IF_ERROR(FetchFile(runtime, stream, AnchorFolder(stream.info().stream_id, version) + file.name, file,
-                                     staged.path() / file.name));
+    XORBIT_RETURN_IF_ERROR(FetchFile(runtime, stream, stored.folder + file.name, file, staged.path() / file.name));
   }
   XORBIT_ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Open(staged.path()));
   const StateDigest state =

@@ -19,6 +19,10 @@ class AnchorFiles {
   static Result<AnchorFiles> Of(const Checkpoint& checkpoint);
   // Stores them as the whole of a version whose state they hold. May be repeated.
   Status Store(Stream& stream, uint64_t version) const { return PutAnchor(stream, version, files_); }
+  // The same as version 0 of a stream that is yet to be created with this state.
+  Status StoreFirst(ObjectStore& store, std::string_view stream_id, const StateDigest& base) const {
+    return PutFirstAnchor(store, stream_id, base, files_);
+  }
 
  private:
   std::vector<MappedFile> others_;

@@ -27,28 +27,27 @@ Result<Stream> CreateStream(const Runtime& runtime, ObjectStore& store, const st
   info.base = runtime.backend->Scan(layout, bytes, ScanScope::kAll, runtime.threads);
   info.frozen = runtime.backend->Scan(layout, bytes, ScanScope::kFrozen, runtime.threads);
   info.layout_digest = layout.digest();
+  // Before the stream is there: whoever finds it finds version 0 whole, and what a kill leaves before is in nobody's way.
+  XORBIT_RETURN_IF_ERROR(whole.StoreFirst(store, stream_id, info.base));
   Result<Stream> stream = Stream::Create(store, info, layout);
-  if (stream.status().code() == Code::kExists) {
-    return RefusedError("stream " + Quoted(stream_id) +
-                        " was begun from another checkpoint, just now or by a publish that was " +
-                        "interrupted: try again, and if it stays so remove the stream's folder or name another stream");
-  }
-  if (stream.ok()) XORBIT_RETURN_IF_ERROR(whole.Store(*stream, 0));
-  return stream;
+  if (stream.status().code() != Code::kExists) return stream;
+  return RefusedError("another publisher has just begun stream " + Quoted(stream_id) + ": publish again, as its next version");
 }
 
-// A publish that was interrupted may have made the stream but not stored version 0 whole: whoever has it at hand does. Whether
-// that is all that `path` can be published as.
-Result<bool> FinishStream(const Runtime& runtime, Stream& stream, const fs::path& path) {
+// Whether `path` is version 0 of a stream that nobody has published into, because its first publish was interrupted. Whatever
+// of it is missing in the store is stored.
+Result<bool> FinishStream(const Runtime& runtime, Stream& stream, const fs::path& path, bool was_interrupted) {
   XORBIT_ASSIGN_OR_RETURN(const std::vector<uint64_t> anchors, AnchorVersions(stream));
-  if (!anchors.empty()) return false;
+  if (!anchors.empty() && !was_interrupted) return false;
   XORBIT_ASSIGN_OR_RETURN(const Checkpoint checkpoint, OpenSettled(path));
   if (checkpoint.layout().digest() != stream.layout().digest()) return false;
   const StateDigest state =
       runtime.backend->Scan(stream.layout(), checkpoint.all_tensor_bytes(), ScanScope::kAll, runtime.threads);
   if (state != stream.info().base) return false;
-  XORBIT_ASSIGN_OR_RETURN(const AnchorFiles whole, AnchorFiles::Of(checkpoint));
-  XORBIT_RETURN_IF_ERROR(whole.Store(stream, 0));
+  if (anchors.empty()) {
+    XORBIT_ASSIGN_OR_RETURN(const AnchorFiles whole, AnchorFiles::Of(checkpoint));
+    XORBIT_RETURN_IF_ERROR(whole.Store(stream, 0));
+  }
   XORBIT_ASSIGN_OR_RETURN(const uint64_t newest, stream.Newest());
   return newest == 0;
 }
@@ -193,10 +192,12 @@ Result<PublishedCheckpoint> PublishCheckpoint(const Runtime& runtime, ObjectStor
   const fs::path first = request.base.value_or(request.checkpoint);
   PublishedCheckpoint published;
   Result<Stream> opened = Stream::Open(store, request.stream_id);
+  const bool was_interrupted = opened.status().code() == Code::kNotFound;
+  if (was_interrupted) opened = Stream::Finish(store, request.stream_id);
   if (!opened.ok() && opened.status().code() != Code::kNotFound) return opened.status();
   if (opened.ok()) {
     XORBIT_RETURN_IF_ERROR(CheckRules(opened->layout(), request.delta.rules));
-    XORBIT_ASSIGN_OR_RETURN(published.created, FinishStream(runtime, *opened, first));
+    XORBIT_ASSIGN_OR_RETURN(published.created, FinishStream(runtime, *opened, first, was_interrupted));
   } else {
     const std::string id = request.stream_id.empty() ? std::string(kDefaultStreamId) : request.stream_id;
     XORBIT_ASSIGN_OR_RETURN(const Checkpoint version_0, OpenSettled(first));

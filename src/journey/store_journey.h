@@ -36,7 +36,7 @@ struct PublishedCheckpoint {
 };
 
 // Publishes the checkpoint as the stream's next version, as a delta from the newest one; the first checkpoint of all begins the
-// stream as version 0 and is stored whole; where that was interrupted, the same checkpoint finishes it. kRefused if the layout
+// stream as version 0 and is stored whole; where that was interrupted, it is finished, or begins anew. kRefused if the layout
 // is not the stream's, the base is no version of it, or another publisher was faster: then nothing but unused objects was
 // written, and the same call may be made again.
 Result<PublishedCheckpoint> PublishCheckpoint(const Runtime& runtime, ObjectStore& store, const PublishRequest& request);

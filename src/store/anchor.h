@@ -1,5 +1,7 @@
-// Anchors: a version as a whole checkpoint in the store, vNNNNNN/full/, for receivers that are too far behind or have nothing.
-// docs/formats/store.md. (No "weight_v" names: other engines would take the folder for a checkpoint of theirs.)
+// Anchors: a version as a whole checkpoint in the store, vNNNNNN/full/<id>/, for receivers that are too far behind or have
+// nothing. docs/formats/store.md. The id is made of the files' hashes, so that what a killed publisher left of other files, a
+// newer tokenizer's for instance, does not hold the names. (No "weight_v" names: other engines would take the folder for a
+// checkpoint of theirs.)
 #pragma once
 
 #include <cstdint>
@@ -41,13 +43,25 @@ struct AnchorSource {
 };
 
 // Stores the files, then anchor.json, which makes them an anchor. The caller has proven that they hold the version's state.
-// kRefused if the version is not committed, or its anchor was given up; kExists if another anchor is there. May be repeated.
+// kRefused if the version is not committed, or its anchor was given up. May be repeated. What an interrupted call left is in
+// nobody's way: other files have another folder.
 Status PutAnchor(Stream& stream, uint64_t version, std::span<const AnchorSource> files);
+// The same of version 0 of a stream that is to be created with the state `base`: so a stream begins with its anchor.
+Status PutFirstAnchor(ObjectStore& store, std::string_view stream_id, const StateDigest& base,
+                      std::span<const AnchorSource> files);
+
+// Whether `file`, as in PlacedKey, is an anchor's anchor.json.
+bool IsAnchorSeal(std::string_view file);
 
 // The versions that are there as anchors, ascending.
 Result<std::vector<uint64_t>> AnchorVersions(Stream& stream);
 
-// kNotFound if it is not there (any more). Its state is the version's.
-Result<Anchor> ReadAnchor(Stream& stream, uint64_t version);
+struct StoredAnchor {
+  Anchor anchor;
+  std::string folder;  // its files' keys are this and their names
+};
+
+// An anchor of a version; of several, all of the version's state, the first by key. kNotFound if there is none (any more).
+Result<StoredAnchor> ReadAnchor(Stream& stream, uint64_t version);
 
 }  // namespace xorbit

@@ -17,7 +17,7 @@ struct Folder {
 };
 using Folders = std::map<PublicationPlace, Folder>;  // an anchor's place is its version twice, without an id
 
-bool IsSeal(std::string_view file) { return file == "manifest.json" || file == "anchor.json"; }
+bool IsSeal(std::string_view file) { return file == "manifest.json" || IsAnchorSeal(file); }
 
 Result<Folders> ListFolders(Stream& stream) {
   const std::string& id = stream.info().stream_id;

@@ -101,9 +101,9 @@ TEST_F(GcTest, RemovesWhatLostOrDied) {
 }
 
 TEST_F(GcTest, LeavesAWholeVersionZeroThatIsNotFinished) {
-  ASSERT_TRUE(store_.PutNew(AnchorFolder("run-1", 0) + "model.safetensors", AsBytes("weights")).ok());
+  ASSERT_TRUE(store_.PutNew(AnchorsFolder("run-1", 0) + "1234567890abcdef/model.safetensors", AsBytes("weights")).ok());
   testing_store::PublishChain(stream_, 1);
-  ASSERT_TRUE(store_.PutNew(AnchorFolder("run-1", 1) + "model.safetensors", AsBytes("weights")).ok());
+  ASSERT_TRUE(store_.PutNew(AnchorsFolder("run-1", 1) + "1234567890abcdef/model.safetensors", AsBytes("weights")).ok());
   Wait();
   EXPECT_EQ(Collect(stream_).listed_count, 1U);  // version 1's
   const AnchorSource file{"model.safetensors", AsBytes("weights")};
@@ -164,7 +164,7 @@ TEST_F(GcTest, KeepsTheNewestAnchor) {
   EXPECT_THAT(AnchorVersions(stream_).value(), ElementsAre(20));
   EXPECT_EQ(ReadAnchor(stream_, 10).status().code(), Code::kNotFound);
   EXPECT_EQ(PutAnchor(stream_, 10, std::span(&file, 1)).code(), Code::kRefused);
-  EXPECT_EQ(ReadAnchor(stream_, 20)->state, stream_.Record(20).value()->target);
+  EXPECT_EQ(ReadAnchor(stream_, 20)->anchor.state, stream_.Record(20).value()->target);
   Wait();
   Collect(stream_);
   EXPECT_THAT(store_.List("run-1/v000010/full").value(), IsEmpty());

@@ -78,7 +78,7 @@ TEST_F(LostRecordTest, IsToldByTheWholeVersion) {
   const AnchorSource file{"model.safetensors", AsBytes("weights")};
   ASSERT_TRUE(PutAnchor(stream_, kLost, std::span(&file, 1)).ok());
   Lose(/*keep_hint=*/false);
-  ExpectRefusalNaming(AnchorFolder("run-1", kLost) + "model.safetensors");
+  ExpectRefusalNaming(ReadAnchor(stream_, kLost)->folder + "model.safetensors");
 }
 
 TEST_F(LostRecordTest, IsNotSuspectedWhereOnlyPublicationsToItAre) {

@@ -154,13 +154,20 @@ TEST(StoreKeys, AreReadBack) {
   const PublicationPlace place{6, 7, "t"};
   EXPECT_EQ(ManifestKey("s", place), "s/v000007/from_v000006/t/manifest.json");
   EXPECT_EQ(ReceiptKey("s", place, 3), "s/v000007/from_v000006/t/receipt-00003.json");
-  EXPECT_EQ(AnchorKey("s", 1234567), "s/v1234567/full/anchor.json");
+  EXPECT_EQ(AnchorsFolder("s", 1234567), "s/v1234567/full/");
   const std::string key_of_manifest = ManifestKey("s", place);  // what is read back points into it
   const auto placed = ParsePlacedKey("s", key_of_manifest);
   ASSERT_TRUE(placed);
   EXPECT_EQ(placed->place, place);
   EXPECT_EQ(placed->file, "manifest.json");
-  EXPECT_EQ(ParsePlacedKey("s", AnchorKey("s", 7))->place, (PublicationPlace{7, 7, ""}));
+  const std::string key_of_anchor = AnchorsFolder("s", 7) + "1234/anchor.json";
+  const auto anchor = ParsePlacedKey("s", key_of_anchor);
+  ASSERT_TRUE(anchor);
+  EXPECT_EQ(anchor->place, (PublicationPlace{7, 7, ""}));
+  EXPECT_TRUE(IsAnchorSeal(anchor->file));
+  for (const char* file : {"anchor.json", "1234/config.json", "1234/x/anchor.json", "manifest.json"}) {
+    EXPECT_FALSE(IsAnchorSeal(file)) << file;
+  }
   for (const char* key : {"s/v7/from_v000006/t/x", "s/v000007/from_v6/t/x", "s/v000007/from_v000007/t/x",
                           "s/v000007/from_v000006/x", "s/v000007/from_v000006/t/x/y", "s/v000007/version.json",
                           "u/v000007/from_v000006/t/x", "s", "", "s/v0000007/from_v000006/t/x", "s/v-00007/from_v000006/t/x",
@@ -173,7 +180,7 @@ TEST(StoreKeys, TellWhatWasDecidedBefore) {
   EXPECT_EQ(DecidedBefore("s", VersionRecordKey("s", 7)), 7U);
   EXPECT_EQ(DecidedBefore("s", ReceiptKey("s", {5, 7, "t"}, 3)), 5U);
   EXPECT_EQ(DecidedBefore("s", ManifestKey("s", {5, 7, "fold"})), 7U);
-  EXPECT_EQ(DecidedBefore("s", AnchorKey("s", 7)), 7U);
+  EXPECT_EQ(DecidedBefore("s", AnchorsFolder("s", 7) + "1234/config.json"), 7U);
   for (const std::string& key : {StreamInfoKey("s"), HeadKey("s"), TombstonesKey("s", 7), VersionRecordKey("u", 7),
                                  VersionFolder("s", 7) + "other.json", std::string("s/v7/version.json")}) {
     EXPECT_FALSE(DecidedBefore("s", key)) << key;

@@ -64,8 +64,7 @@ std::string VersionRecordKey(std::string_view stream_id, uint64_t version) {
   return VersionFolder(stream_id, version) + "version.json";
 }
 
-std::string AnchorFolder(std::string_view stream_id, uint64_t version) { return VersionFolder(stream_id, version) + "full/"; }
-std::string AnchorKey(std::string_view stream_id, uint64_t version) { return AnchorFolder(stream_id, version) + "anchor.json"; }
+std::string AnchorsFolder(std::string_view stream_id, uint64_t version) { return VersionFolder(stream_id, version) + "full/"; }
 
 std::string PlaceFolder(std::string_view stream_id, const PublicationPlace& place) {
   return VersionFolder(stream_id, place.target_version) + Numbered("from_v", place.base_version) + "/" + place.publication_id +

@@ -40,8 +40,7 @@ std::string LayoutKey(std::string_view stream_id, const Sha256Digest& digest);  
 std::string TombstonesKey(std::string_view stream_id, uint64_t number);              // <stream>/tombstones/000001.json
 std::string VersionFolder(std::string_view stream_id, uint64_t version);             // <stream>/v000007/
 std::string VersionRecordKey(std::string_view stream_id, uint64_t version);          // <stream>/v000007/version.json
-std::string AnchorFolder(std::string_view stream_id, uint64_t version);              // <stream>/v000007/full/
-std::string AnchorKey(std::string_view stream_id, uint64_t version);                 // AnchorFolder + anchor.json
+std::string AnchorsFolder(std::string_view stream_id, uint64_t version);             // <stream>/v000007/full/
 std::string PlaceFolder(std::string_view stream_id, const PublicationPlace& place);  // <stream>/v000007/from_v000006/<id>/
 std::string ManifestKey(std::string_view stream_id, const PublicationPlace& place);  // PlaceFolder + manifest.json
 std::string ReceiptKey(std::string_view stream_id, const PublicationPlace& place, uint32_t owner_index);  // receipt-00000.json

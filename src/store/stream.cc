@@ -31,11 +31,21 @@ Result<std::string> OnlyStreamId(ObjectStore& store) {
 }
 
 Result<Layout> ReadLayout(ObjectStore& store, const StreamInfo& info) {
-  const std::string key = LayoutKey(info.stream_id, info.layout_digest);
+  const std::string key = LayoutKey(info.stream_id, info.layout_sha256);
   XORBIT_ASSIGN_OR_RETURN(const Buffer text, store.Get(key, kMaxLayoutBytes));
+  if (Sha256Of(text) != info.layout_sha256) return CorruptError(key + ": does not match its SHA-256");
   auto layout = ParseLayoutJson(AsText(text), info.layout_digest);
   if (!layout.ok()) return layout.status().WithContext(key);
   return layout;
+}
+
+// What stream.json alone decides: the stream begins with version 0.
+VersionRecord FirstRecord(const StreamInfo& info) {
+  VersionRecord first;
+  first.decision = Decision::kCommitted;
+  first.target = info.base;
+  first.layout_digest = info.layout_digest;
+  return first;
 }
 
 }  // namespace
@@ -54,23 +64,28 @@ Result<Stream> Stream::Create(ObjectStore& store, const StreamInfo& info, const 
     return UsageError("a stream's id must be 1 to 128 letters, digits, '.', '_' or '-', not beginning with '.'");
   }
   if (info.layout_digest != layout.digest()) return UsageError("the layout is not the one that the stream names");
-  VersionRecord first;
-  first.decision = Decision::kCommitted;
-  first.target = info.base;
-  first.layout_digest = info.layout_digest;
   const Result<ObjectInfo> decided = store.Stat(VersionRecordKey(info.stream_id, 0));
   const Result<ObjectInfo> described = store.Stat(StreamInfoKey(info.stream_id));
   if (decided.ok() && described.status().code() == Code::kNotFound) {
     return CorruptError(StreamInfoKey(info.stream_id) +
                         " is missing, although version 0 is decided: restore it from a copy, or begin a new stream");
   }
-  XORBIT_RETURN_IF_ERROR(store.PutNew(LayoutKey(info.stream_id, info.layout_digest), AsBytes(WriteLayoutJson(layout))));
-  XORBIT_RETURN_IF_ERROR(PutText(store, StreamInfoKey(info.stream_id), WriteStreamInfo(info)));
-  XORBIT_RETURN_IF_ERROR(PutText(store, VersionRecordKey(info.stream_id, 0), WriteVersionRecord(first)));
-  return Open(store, info.stream_id);
+  const std::string layout_text = WriteLayoutJson(layout);
+  StreamInfo described_info = info;
+  described_info.layout_sha256 = Sha256Of(AsBytes(layout_text));
+  XORBIT_RETURN_IF_ERROR(store.PutNew(LayoutKey(info.stream_id, described_info.layout_sha256), AsBytes(layout_text)));
+  XORBIT_RETURN_IF_ERROR(PutText(store, StreamInfoKey(info.stream_id), WriteStreamInfo(described_info)));
+  return Finish(store, info.stream_id);
 }
 
-Result<Stream> Stream::Open(ObjectStore& store, std::string_view stream_id) {
+Result<Stream> Stream::Finish(ObjectStore& store, std::string_view stream_id) {
+  XORBIT_ASSIGN_OR_RETURN(const Stream stream, ReadDescription(store, stream_id));
+  const std::string& id = stream.info().stream_id;
+  XORBIT_RETURN_IF_ERROR(PutText(store, VersionRecordKey(id, 0), WriteVersionRecord(FirstRecord(stream.info()))));
+  return Open(store, id);
+}
+
+Result<Stream> Stream::ReadDescription(ObjectStore& store, std::string_view stream_id) {
   std::string id(stream_id);
   if (id.empty()) {
     XORBIT_ASSIGN_OR_RETURN(id, OnlyStreamId(store));
@@ -83,12 +98,15 @@ Result<Stream> Stream::Open(ObjectStore& store, std::string_view stream_id) {
   if (!info.ok()) return info.status().WithContext(StreamInfoKey(id));
   if (info->stream_id != id) return CorruptError(StreamInfoKey(id) + " is of another stream");
   XORBIT_ASSIGN_OR_RETURN(Layout layout, ReadLayout(store, *info));
-  Stream stream(std::make_unique<State>(store, std::move(info).value(), std::move(layout)));
+  return Stream(std::make_unique<State>(store, std::move(info).value(), std::move(layout)));
+}
+
+Result<Stream> Stream::Open(ObjectStore& store, std::string_view stream_id) {
+  XORBIT_ASSIGN_OR_RETURN(Stream stream, ReadDescription(store, stream_id));
+  const std::string& id = stream.info().stream_id;
   XORBIT_ASSIGN_OR_RETURN(const std::optional<VersionRecord> first, stream.Record(0));
-  if (!first) return NotFoundError("stream '" + id + "' was never finished: create it again");
-  if (!first->committed() || first->target != stream.info().base) {
-    return CorruptError(VersionRecordKey(id, 0) + " does not fit its stream");
-  }
+  if (!first) return NotFoundError("stream '" + id + "' was never finished: publish into it");
+  if (*first != FirstRecord(stream.info())) return CorruptError(VersionRecordKey(id, 0) + " does not fit its stream");
   return stream;
 }
 

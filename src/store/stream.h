@@ -29,6 +29,9 @@ class Stream {
   // Writes layout, stream.json and the record of version 0, in this order; success too if all that is there already. kExists
   // if the store has another stream of this id. `layout` must be the one that `info` names.
   static Result<Stream> Create(ObjectStore& store, const StreamInfo& info, const Layout& layout);
+  // The rest of an interrupted creation, for which the description alone is needed. kNotFound if there is none; success too if
+  // nothing is left to do. Ids as for Open.
+  static Result<Stream> Finish(ObjectStore& store, std::string_view stream_id);
   // kNotFound. With the id "" the only stream of the store: kUsage, naming them, if there are several. A stream whose creation
   // was interrupted before version 0 is not found.
   static Result<Stream> Open(ObjectStore& store, std::string_view stream_id);
@@ -104,6 +107,7 @@ class Stream {
  private:
   struct State;
   explicit Stream(std::unique_ptr<State> state);
+  static Result<Stream> ReadDescription(ObjectStore& store, std::string_view stream_id);
   Status FindDecided();
   Status ReadTombstones();
   Result<std::string> ManifestText(const PublicationPlace& place);

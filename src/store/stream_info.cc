@@ -20,22 +20,24 @@ std::string WriteStreamInfo(const StreamInfo& info) {
   json["base_digest"] = ToText(info.base);
   json["frozen_digest"] = ToText(info.frozen);
   json["layout_digest"] = ToHex(info.layout_digest);
+  json["layout_sha256"] = ToHex(info.layout_sha256);
   json["resume_window"] = info.resume_window;
   return DumpJson(json) + "\n";
 }
 
 Result<StreamInfo> ParseStreamInfo(std::string_view text) {
-  const JsonShape shape =
-      JsonShape::Object({"stream_id", "base_fingerprint", "base_digest", "frozen_digest", "layout_digest", "resume_window"});
+  const JsonShape shape = JsonShape::Object(
+      {"stream_id", "base_fingerprint", "base_digest", "frozen_digest", "layout_digest", "layout_sha256", "resume_window"});
   XORBIT_ASSIGN_OR_RETURN(const Json json, ParseDocument(text, shape, kFormatName, kFormatVersion));
   XORBIT_RETURN_IF_ERROR(CheckCriticalFields(json, {"format", "format_version", "stream_id", "base_fingerprint", "base_digest",
-                                                    "frozen_digest", "layout_digest", "resume_window"}));
+                                                    "frozen_digest", "layout_digest", "layout_sha256", "resume_window"}));
   StreamInfo info;
   XORBIT_ASSIGN_OR_RETURN(info.stream_id, GetId(json, "stream_id"));
   XORBIT_ASSIGN_OR_RETURN(info.base_fingerprint, GetSha256(json, "base_fingerprint"));
   XORBIT_ASSIGN_OR_RETURN(info.base, GetStateDigest(json, "base_digest"));
   XORBIT_ASSIGN_OR_RETURN(info.frozen, GetStateDigest(json, "frozen_digest"));
   XORBIT_ASSIGN_OR_RETURN(info.layout_digest, GetSha256(json, "layout_digest"));
+  XORBIT_ASSIGN_OR_RETURN(info.layout_sha256, GetSha256(json, "layout_sha256"));
   XORBIT_ASSIGN_OR_RETURN(info.resume_window, GetUnsigned(json, "resume_window"));
   return info;
 }

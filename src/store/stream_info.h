@@ -18,6 +18,7 @@ struct StreamInfo {
   StateDigest base;                 // of version 0
   StateDigest frozen;               // the part of it that no owner holds: frozen tensors, the same in every version
   Sha256Digest layout_digest{};
+  Sha256Digest layout_sha256{};  // of the layout's file, which holds what the digest does not cover; Stream::Create fills it in
   // A version's parent is the newest before it, or at most this many versions back: how far a trainer may return, and what no
   // collector gives up.
   uint64_t resume_window = 256;

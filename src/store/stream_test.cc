@@ -52,7 +52,9 @@ TEST_F(StreamTest, IsCreatedOnceAndFound) {
   EXPECT_EQ(Stream::Create(store_, other, testing_payload::SmallLayout()).status().code(), Code::kExists);
   const Result<Stream> found = Stream::Open(store_, "");
   ASSERT_TRUE(found.ok());
-  EXPECT_EQ(found->info(), SmallStreamInfo());
+  StreamInfo info = SmallStreamInfo();
+  info.layout_sha256 = Sha256Of(AsBytes(WriteLayoutJson(testing_payload::SmallLayout())));
+  EXPECT_EQ(found->info(), info);
   EXPECT_EQ(found->layout().digest(), testing_payload::SmallLayout().digest());
   EXPECT_EQ(Stream::Open(store_, "run-2").status().code(), Code::kNotFound);
   EXPECT_EQ(Stream::Open(store_, "../x").status().code(), Code::kUsage);

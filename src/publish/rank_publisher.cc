@@ -4,9 +4,8 @@
 #include <string>
 
 #include "backend/decoded_chain.h"
-#include "payload/manifest.h"
 #include "payload/payload_reader.h"
-#include "payload/payload_writer.h"
+#include "publish/contribution.h"
 
 namespace xorbit {
 namespace {
@@ -17,12 +16,6 @@ Result<SegmentBytes> HeldBytes(const SegmentMap& map, std::span<const uint32_t> 
   parts.reserve(declared.size());
   for (const uint32_t declared_index : declared) parts.push_back(held[declared_index]);
   return SegmentBytes::InParts(map, parts);
-}
-
-Sha256Digest PartsDigestOf(const Layout& layout, std::span<const SegmentMap> maps) {
-  std::vector<const SegmentMap*> pointers;
-  for (const SegmentMap& map : maps) pointers.push_back(&map);
-  return PartsDigest(layout, pointers);
 }
 
 }  // namespace
@@ -73,8 +66,7 @@ Status RankPublisher::ContributeBytes(const PublicationPlace& place, std::span<c
     assert(encoded.base == baseline_.Scan(*backend_, stream_->layout(), options_.encode.threads));
     baseline_.set_digest(encoded.base);
   }
-  XORBIT_ASSIGN_OR_RETURN(const Payload payload,
-                          Store(place, options_.codec, std::move(encoded.segments), encoded.base, Witness(shared)));
+  XORBIT_ASSIGN_OR_RETURN(const Payload payload, Store(place, options_.codec, std::move(encoded), Witness(shared)));
   pending_.emplace(Pending{place, FileBytesOf(payload)});
   return {};
 }
@@ -84,17 +76,17 @@ Status RankPublisher::ContributeFold(const PublicationPlace& place, CodecId code
   XORBIT_ASSIGN_OR_RETURN(const DecodedChain decoded, DecodedChain::Open(*backend_, chain));
   XORBIT_RETURN_IF_ERROR(baseline_.TakeDue(options_.encode.threads));
   if (!baseline_.digest()) baseline_.set_digest(baseline_.Scan(*backend_, stream_->layout(), options_.encode.threads));
-  StateDigest base = *baseline_.digest();
-  std::vector<EncodedSegment> segments;
+  EncodedOwner encoded;
+  encoded.base = *baseline_.digest();
   for (size_t i = 0; i < plan_->owned.size(); ++i) {
     const SegmentMap& map = plan_->owned[i];
     const SegmentBytes& values = baseline_.bytes()[i];
     const auto source = decoded.Into(map, ValueSide::kTarget, values);
     XORBIT_ASSIGN_OR_RETURN(EncodedSegment segment, backend_->Encode(stream_->layout(), map, *source, codec, options_.encode));
-    base -= segment.change;
-    segments.push_back(std::move(segment));
+    encoded.base -= segment.change;
+    encoded.segments.push_back(std::move(segment));
   }
-  return Store(place, codec, std::move(segments), base, {}).status();
+  return Store(place, codec, std::move(encoded), {}).status();
 }
 
 Status RankPublisher::CatchUp(uint64_t version, const std::vector<Delta>& chain) {
@@ -114,24 +106,10 @@ Status RankPublisher::RequireVersion(uint64_t version, std::string_view purpose)
                     " and cannot " + std::string(purpose) + " version " + std::to_string(version));
 }
 
-Result<Payload> RankPublisher::Store(const PublicationPlace& place, CodecId codec, std::vector<EncodedSegment> segments,
-                                     const StateDigest& base, std::vector<WitnessDigest> witnesses) {
+Result<Payload> RankPublisher::Store(const PublicationPlace& place, CodecId codec, EncodedOwner encoded,
+                                     std::vector<WitnessDigest> witnesses) {
   const Stage stage(options_.timers, "hash + store");
-  XORBIT_ASSIGN_OR_RETURN(Payload payload, WritePayload(stream_->layout(), {codec, plan_->owner_index, plan_->owner_count},
-                                                        plan_->owned, std::move(segments), options_.encode.threads));
-  Receipt receipt;
-  receipt.place = place;
-  receipt.owner_index = plan_->owner_index;
-  receipt.owner_count = plan_->owner_count;
-  receipt.codec = codec;
-  receipt.has_digests = payload.has_digests;
-  receipt.owner = ManifestOwnerOf(payload);
-  receipt.base_part = base;
-  receipt.parts_sha256 = PartsDigestOf(stream_->layout(), plan_->owned);
-  receipt.witnesses = std::move(witnesses);
-  XORBIT_RETURN_IF_ERROR(stream_->PutPayload(place, payload));
-  XORBIT_RETURN_IF_ERROR(stream_->PutReceipt(receipt));
-  return payload;
+  return PutContribution(*stream_, place, *plan_, codec, std::move(encoded), std::move(witnesses), options_.encode.threads);
 }
 
 std::vector<WitnessDigest> RankPublisher::Witness(std::span<const SegmentBytes> shared) const {

@@ -75,8 +75,8 @@ class RankPublisher {
   RankPublisher(Stream& stream, const Backend& backend, RankPlan plan, PublishOptions options);
   Status RequireVersion(uint64_t version, std::string_view purpose) const;
   // Payload, then receipt.
-  Result<Payload> Store(const PublicationPlace& place, CodecId codec, std::vector<EncodedSegment> segments,
-                        const StateDigest& base, std::vector<WitnessDigest> witnesses);
+  Result<Payload> Store(const PublicationPlace& place, CodecId codec, EncodedOwner encoded,
+                        std::vector<WitnessDigest> witnesses);
   Status ContributeBytes(const PublicationPlace& place, std::span<const SegmentBytes> owned,
                          std::span<const SegmentBytes> shared);
   std::vector<WitnessDigest> Witness(std::span<const SegmentBytes> shared) const;

@@ -78,6 +78,9 @@ class Backend {
   virtual Result<StateDigest> ScanLive(const Layout& layout, const LiveMemory& live, ScanScope scope, int threads,
                                        const ServingThrottle& throttle) const = 0;
 
+  // Whether FoldChain may read this live memory: it is the host's. Elsewhere a chain is taken one delta after the other.
+  virtual Result<bool> CanFoldOver(const LiveMemory& /*live*/) const { return true; }
+
   // Receiver, while the sampler still runs: decodes and validates every record of a delta's payloads, compares each with live
   // memory where it has digests, and stages what the pause needs. Live memory is only read. `layout` is the payloads'; the
   // payloads and what `live` points to outlive the result. kCorrupt: the payload lies; kRefused: live is not the state that it

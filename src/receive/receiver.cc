@@ -6,11 +6,14 @@
 
 namespace xorbit {
 
-// The whole way, or its first delta where a fold could not be proven: what is absent here has no digest to compare with.
+// The whole way, or its first delta where there can be no fold: over memory that the host cannot read, or where it could not be
+// proven, for what is absent here has no digest to compare with.
 Result<std::vector<Hop>> Receiver::PlanRoute(uint64_t target) {
   const Stage timed(&report_.timers, "route");
   XORBIT_ASSIGN_OR_RETURN(std::vector<Hop> route, stream_.Route(version_, target));
-  if (LacksGroups() && TurnsBack(route)) route.resize(1);
+  if (route.size() <= 1) return route;
+  XORBIT_ASSIGN_OR_RETURN(const bool can_fold, backend_.CanFoldOver(live_));
+  if (!can_fold || (LacksGroups() && TurnsBack(route))) route.resize(1);
   return route;
 }
 

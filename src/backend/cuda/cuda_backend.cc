@@ -53,6 +53,11 @@ class CudaBackend final : public Backend {
     return cuda::ScanDeviceMemory(layout, live, scope, throttle, *device);
   }
 
+  Result<bool> CanFoldOver(const LiveMemory& live) const override {
+    XORBIT_ASSIGN_OR_RETURN(const std::optional<int> device, DeviceOfLive(live));
+    return !device;
+  }
+
   Result<std::unique_ptr<PreparedUpdate>> Prepare(const Layout& layout, std::span<const PayloadView> payloads,
                                                   const LiveMemory& live, const PrepareOptions& options) const override {
     XORBIT_ASSIGN_OR_RETURN(const std::optional<int> device, DeviceOfLive(live));

@@ -215,6 +215,27 @@ class CommandLineTest(unittest.TestCase):
         run("bench", "--gigabytes", "nan", expect=2)
         run("bench", "--backend", "tpu", expect=2)
 
+    def test_ranks_change_together_though_one_is_killed(self) -> None:
+        """Four sampler processes and two trainer processes; a sampler dies at each of three points of an update."""
+        csv = self.folder / "ranks.csv"
+        model = ("--gigabytes", 0.004, "--rounds", 2)
+        ranks = answer("bench", "--ranks", 4, "--trainers", 2, *model, "--kills", "--csv", csv)
+        self.assertEqual(ranks["wrong_bytes"], 0)
+        self.assertIs(ranks["digests_equal"], True)
+        self.assertEqual(ranks["versions"], 5)
+        self.assertEqual(ranks["payload_objects"], 10)
+        self.assertEqual(ranks["fetched_objects"], 10)
+        median = {row["what"]: row["median"] for row in ranks["rows"]}
+        self.assertGreater(median["pause of all ranks"], 0)
+        self.assertEqual(median["a rank killed before its vote: pause of the others"], 0)
+        self.assertGreater(median["a rank killed while it applied: pause of the others"], 0)
+        alone = answer("bench", "--ranks", 1, *model, "--csv", csv)
+        self.assertEqual(alone["fetched_objects"], 2)
+        lines = csv.read_text().splitlines()
+        self.assertEqual(len(lines), 1 + len(ranks["rows"]) + len(alone["rows"]))
+        run("bench", "--ranks", 1, "--kills", expect=2)
+        run("bench", "--ranks", 65, expect=2)
+
     def test_bench_on_a_gpu_says_in_one_line_what_is_missing(self) -> None:
         if Path("/dev/nvidiactl").exists():
             self.skipTest("this machine has a GPU")

@@ -10,6 +10,7 @@
 #include "base/stopwatch.h"
 #include "change/change_statistics.h"
 #include "cli/bench_cuda.h"
+#include "cli/bench_ranks.h"
 #include "cli/bench_workload.h"
 #include "cli/bench_yardsticks.h"
 #include "cli/command.h"
@@ -25,6 +26,7 @@ struct BenchOptions {
   int rounds = 0;  // 0: 5, or 20 on a GPU
   std::string backend = "cpu";
   CudaBenchOptions cuda;
+  RanksBenchOptions ranks;
 };
 
 constexpr double kReferenceModelBytes = 445e9;
@@ -138,7 +140,18 @@ Result<std::vector<const Codec*>> ChosenCodecs(const std::vector<std::string>& n
   return chosen;
 }
 
+RanksBenchOptions RanksOptionsOf(const BenchOptions& options) {
+  RanksBenchOptions ranks = options.ranks;
+  ranks.on_devices = options.backend == "cuda";
+  ranks.gigabytes = options.gigabytes;
+  ranks.csv = options.cuda.csv;
+  if (options.cuda.percents != CudaBenchOptions().percents) ranks.percent = options.cuda.percents.front();
+  if (options.rounds > 0) ranks.rounds = static_cast<uint32_t>(options.rounds);
+  return ranks;
+}
+
 Result<Answer> RunBench(Session& session, const BenchOptions& options) {
+  if (options.ranks.ranks > 0) return RunRanksBench(RanksOptionsOf(options));
   if (options.backend == "cuda") return RunCudaBench(options.cuda, options.rounds > 0 ? options.rounds : 20);
   const int rounds = options.rounds > 0 ? options.rounds : 5;
   const Runtime& runtime = session.runtime();
@@ -177,12 +190,14 @@ void AddBenchCommand(CLI::App& app, Invocation* invocation) {
                                  [options](Session& session) { return RunBench(session, *options); });
   command->add_option("--workload", options->workloads, "reference-bit, reference-fp4, reference-random or bf16-PERCENT");
   command->add_option("--codec", options->codecs, "Only these codecs");
-  command->add_option("--gigabytes", options->gigabytes, "Size of one state (default 1)")->check(CLI::Range(0.001, 1000.0));
+  command->add_option("--gigabytes", options->gigabytes, "Size of one state (default 1); with --ranks, of a rank's")
+      ->check(CLI::Range(0.001, 1000.0));
   command->add_option("--rounds", options->rounds, "Rounds to take medians of (default 5; 20 on a GPU)")
       ->check(CLI::Range(1, 1000));
   command->add_option("--backend", options->backend, "cpu (default): every codec; cuda: the receiver on this machine's GPU")
       ->check(CLI::IsMember({"cpu", "cuda"}));
   AddCudaBenchOptions(command, &options->cuda);
+  AddRanksBenchOptions(command, &options->ranks);
 }
 
 }  // namespace xorbit

@@ -11,13 +11,6 @@
 
 namespace xorbit::cuda::testing {
 
-// Where bytes of the formula lie; 16-byte aligned, a multiple of a cell.
-struct FormulaPiece {
-  uint64_t address;
-  uint64_t byte_count;
-  uint64_t first_byte;  // of the formula
-};
-
 // Old bytes, or new ones if `changed`.
 Status LaunchFill(const FormulaPiece* pieces_dev, uint64_t piece_count, const ChangeFormula& formula, bool changed,
                   cudaStream_t stream);

@@ -23,6 +23,13 @@ struct Cell {
   uint32_t words[4];
 };
 
+// Where bytes of the formula lie; 16-byte aligned, a multiple of a cell.
+struct FormulaPiece {
+  uint64_t address;
+  uint64_t byte_count;
+  uint64_t first_byte;  // of the formula
+};
+
 // Which bytes change.
 struct ChangeFormula {
   uint64_t cell_threshold = 0;  // of 2^32: how likely a cell changes in one place; 0: elements change one by one

@@ -48,7 +48,8 @@ Result<std::vector<uint64_t>> NearestAnchors(Stream& stream, uint64_t target) {
   std::vector<std::pair<uint64_t, uint64_t>> reachable;  // bytes of the way, version
   for (const uint64_t anchor : anchors) {
     const Result<std::vector<Hop>> route = stream.Route(anchor, target);
-    if (!route.ok() && route.status().code() != Code::kNotFound) return route.status();
+    const Code code = route.status().code();
+    if (!route.ok() && code != Code::kNotFound && code != Code::kCorrupt) return route.status();  // another anchor may do
     if (route.ok()) reachable.emplace_back(ByteCountOf(*route), anchor);
   }
   if (reachable.empty()) {

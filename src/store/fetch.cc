@@ -90,8 +90,12 @@ Result<FetchedRoute> FetchWay(Stream& stream, uint64_t from, uint64_t to, const 
   Status first_failure;
   for (;;) {
     Result<std::vector<Hop>> route = stream.Route(from, to, avoided);
-    if (!route.ok() && route.status().code() == Code::kNotFound && !first_failure.ok()) return first_failure;
-    if (!route.ok()) return route.status();
+    if (!route.ok()) {
+      const Code code = route.status().code();
+      if (!first_failure.ok() && (code == Code::kNotFound || code == Code::kCorrupt)) return first_failure;
+      if (code == Code::kNotFound) XORBIT_RETURN_IF_ERROR(stream.FindDamage(from, to));
+      return route.status();
+    }
     std::vector<Delta> deltas;
     const Status fetched = FetchHops(stream, *route, options, &deltas);
     if (fetched.ok()) return FetchedRoute{std::move(route).value(), std::move(deltas)};

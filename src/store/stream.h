@@ -97,6 +97,9 @@ class Stream {
   // The cheapest way between two committed versions, empty if they are one; of at most max(1, 2 log2 k) objects if one such is
   // there. Takes none of the deltas to avoid. kNotFound if there is none (any more): start from an anchor.
   Result<std::vector<Hop>> Route(uint64_t from, uint64_t to, const std::set<PublicationPlace>& avoided = {});
+  // Where Route finds no way: kCorrupt, naming it, if a delta that decided one of the versions after one of these up to the
+  // other is damaged or missing although nobody gave it up.
+  Status FindDamage(uint64_t from, uint64_t to);
   // A publication's manifest: it fits the records of both its versions, and for the deciding one has the hash that the record
   // names. kNotFound if it was removed meanwhile: plan again.
   Result<Manifest> ReadManifest(const PublicationPlace& place);

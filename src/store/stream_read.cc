@@ -245,4 +245,21 @@ Result<std::vector<Hop>> Stream::Route(uint64_t from, uint64_t to, const std::se
   return step_status;
 }
 
+Status Stream::FindDamage(uint64_t from, uint64_t to) {
+  for (uint64_t version = std::min(from, to) + 1; version <= std::max(from, to); ++version) {
+    XORBIT_ASSIGN_OR_RETURN(const VersionRecord record, DecidedRecord(version));
+    if (!record.committed()) continue;
+    const PublicationPlace place{*record.parent, version, record.publication_id};
+    XORBIT_ASSIGN_OR_RETURN(const bool dead, IsDead(place));
+    if (dead) continue;
+    const Result<Manifest> manifest = ReadManifest(place);
+    const Status status = manifest.ok() ? CheckPayloads(place, manifest->owners) : manifest.status();
+    if (status.code() == Code::kIo) return status;
+    if (status.ok()) continue;
+    return CorruptError("no way leads from version " + std::to_string(from) + " to version " + std::to_string(to) +
+                        ", for the delta to version " + std::to_string(version) + " is damaged: " + status.message());
+  }
+  return {};
+}
+
 }  // namespace xorbit

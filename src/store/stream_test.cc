@@ -196,6 +196,20 @@ TEST_F(StreamTest, GoesOtherWaysThanTheDamagedAndTheAvoided) {
   EXPECT_EQ(reader.Route(2, 3, {{0, 3, "fold"}}).status().code(), Code::kCorrupt);
 }
 
+TEST_F(StreamTest, NamesTheDamagedDeltaWhereThereIsNoOtherWay) {
+  PublishChain(stream_, 3);
+  const std::string key = ManifestKey("run-1", {1, 2, "t"});
+  store_.Corrupt(key, [](Buffer* bytes) { bytes->pop_back(); });
+  Stream reader = Stream::Open(store_, "run-1").value();
+  const Status status = FetchWay(reader, 0, 3, {}).status();
+  EXPECT_EQ(status.code(), Code::kCorrupt);
+  EXPECT_THAT(status.message(), HasSubstr("the delta to version 2 is damaged: " + key));
+  store_.Corrupt(key, [](Buffer* bytes) { bytes->push_back('\n'); });
+  EXPECT_TRUE(reader.FindDamage(0, 3).ok());
+  ASSERT_TRUE(store_.Remove(PayloadKey("run-1", {2, 3, "t"}, reader.ReadManifest({2, 3, "t"})->owners[0])).ok());
+  EXPECT_THAT(FetchWay(reader, 0, 3, {}).status().message(), HasSubstr("the delta to version 3 is damaged: payload"));
+}
+
 TEST_F(StreamTest, FetchesNoMoreThanADeltaCanHold) {
   ASSERT_TRUE(Publish(stream_, {0, 1, "t"}, 1).ok());
   Manifest huge = stream_.ReadManifest(PlaceOf(stream_.StepEdge(1).value())).value();

@@ -51,6 +51,18 @@ TEST_F(LostRecordTest, IsToldByTheHint) {
   EXPECT_TRUE(Publish(stream_, {kLost, kLost + 1, "t"}, 4)->committed());
 }
 
+TEST_F(LostRecordTest, IsNotSuspectedBecauseOfADamagedHint) {
+  PublishChain(stream_, kLost);
+  const std::string key = HeadKey("run-1");
+  const uint64_t byte_count = store_.Stat(key)->byte_count;
+  for (uint64_t bit = 0; bit < 8 * byte_count; ++bit) {
+    const auto flip = [bit](Buffer* bytes) { (*bytes)[bit / 8] ^= static_cast<uint8_t>(1U << bit % 8); };
+    store_.Corrupt(key, flip);
+    EXPECT_TRUE(stream_.CheckFree(kLost + 1).ok()) << "bit " << bit;
+    store_.Corrupt(key, flip);
+  }
+}
+
 TEST_F(LostRecordTest, OfAnAbortedVersionIsToldByTheHint) {
   PublishChain(stream_, kLost - 1);
   ASSERT_TRUE(stream_.Decide(AbortRecord(kLost)).ok());

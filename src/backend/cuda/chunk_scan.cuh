@@ -6,13 +6,14 @@
 
 namespace xorbit::cuda {
 
-// Numbers of a chunk, and threads of a block.
+// Numbers of a chunk.
 inline constexpr uint32_t kScanChunk = 256;
-inline constexpr uint32_t kScanWarps = kScanChunk / kWarpLanes;
 
 // The sum over the block's threads before this one; *total: over all of them.
+template <uint32_t kThreads = kScanChunk>
 __device__ __forceinline__ uint64_t SumBefore(uint64_t value, uint64_t* total) {
-  __shared__ uint64_t warp_sums[kScanWarps];
+  constexpr uint32_t kWarps = kThreads / kWarpLanes;
+  __shared__ uint64_t warp_sums[kWarps];
   uint64_t inclusive = value;
 #pragma unroll
   for (uint32_t distance = 1; distance < kWarpLanes; distance *= 2) {
@@ -24,7 +25,7 @@ __device__ __forceinline__ uint64_t SumBefore(uint64_t value, uint64_t* total) {
   uint64_t before = inclusive - value;
   *total = 0;
 #pragma unroll
-  for (uint32_t w = 0; w < kScanWarps; ++w) {
+  for (uint32_t w = 0; w < kWarps; ++w) {
     if (w < threadIdx.x / kWarpLanes) before += warp_sums[w];
     *total += warp_sums[w];
   }

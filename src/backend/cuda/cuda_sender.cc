@@ -34,8 +34,7 @@ class CudaSender::Stages final : public SendStages {
     XORBIT_RETURN_IF_ERROR(Mark("diff", Diff()));
     XORBIT_RETURN_IF_ERROR(Mark("scan groups", LaunchGroupScan(device(), stream())));
     XORBIT_RETURN_IF_ERROR(LaunchWindowCheck(device(), stream()));
-    XORBIT_RETURN_IF_ERROR(Mark("gather", LaunchGather(device(), stream())));
-    return Mark("survey", LaunchSurvey(device(), stream()));
+    return Mark("gather and survey", LaunchGather(device(), stream()));
   }
   Status SurveyAgain() override {
     XORBIT_RETURN_IF_ERROR(

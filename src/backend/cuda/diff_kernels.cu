@@ -1,4 +1,4 @@
-// From two states to a segment's changes in order.
+// From two states to a segment's changes.
 #include "backend/cuda/chunk_scan.cuh"
 #include "backend/cuda/diff_staged.cuh"
 #include "backend/cuda/group_sums.h"
@@ -19,23 +19,20 @@ __global__ void __launch_bounds__(kSendThreads, kDiffBlocksEach) DiffKernel(Send
   DiffStaged<Unit, Sums, kDiffStages>(send, range, staged);
 }
 
-template <typename Unit>
-__global__ void __launch_bounds__(kSendThreads) GatherKernel(SendOnDevice send) {
-  for (uint64_t i = FirstItem(); i < send.group_count; i += ItemStride()) GatherGroup<Unit>(send, i);
-}
-
-// One chunk of groups a block.
-__global__ void __launch_bounds__(kScanChunk) GroupSumKernel(SendOnDevice send) {
+// One chunk of groups a block, which has as many warps as it can: each waits for memory, one group after the other.
+constexpr uint32_t kGroupSumThreads = 1024;
+__global__ void __launch_bounds__(kGroupSumThreads) GroupSumKernel(SendOnDevice send) {
   __shared__ uint64_t sums[kScanChunk];
   const uint64_t first = uint64_t{blockIdx.x} * kScanChunk;
-  for (uint32_t i = threadIdx.x / kWarpLanes; i < kScanChunk; i += kScanWarps) {
+  for (uint32_t i = threadIdx.x / kWarpLanes; i < kScanChunk; i += kGroupSumThreads / kWarpLanes) {
     const uint64_t sum = first + i < send.group_count ? SumGroup(send, first + i) : 0;
     if (Lane() == 0) sums[i] = sum;
   }
   __syncthreads();
   uint64_t total = 0;
-  const uint64_t before = SumBefore(sums[threadIdx.x], &total);
-  if (first + threadIdx.x < send.group_count) send.group_starts[first + threadIdx.x] = before;
+  const bool exists = threadIdx.x < kScanChunk;
+  const uint64_t before = SumBefore<kGroupSumThreads>(exists ? sums[threadIdx.x] : 0, &total);
+  if (exists && first + threadIdx.x < send.group_count) send.group_starts[first + threadIdx.x] = before;
   if (threadIdx.x == 0) send.chunk_sums[blockIdx.x] = total;
 }
 
@@ -93,16 +90,10 @@ Status LaunchDiff(const SendOnDevice& send, const StripRange& range, bool with_b
 Status LaunchGroupScan(const SendOnDevice& send, cudaStream_t stream) {
   const auto chunks = static_cast<uint32_t>(DivideRoundUp(send.group_count, uint64_t{kScanChunk}));
   if (chunks == 0) return {};
-  GroupSumKernel<<<chunks, kScanChunk, 0, stream>>>(send);
+  GroupSumKernel<<<chunks, kGroupSumThreads, 0, stream>>>(send);
   XORBIT_RETURN_IF_ERROR(CudaStatus(cudaGetLastError(), "launch of the sums of groups"));
   GroupStartKernel<<<chunks, kScanChunk, 0, stream>>>(send);
   return CudaStatus(cudaGetLastError(), "launch of the starts of groups");
-}
-
-Status LaunchGather(const SendOnDevice& send, cudaStream_t stream) {
-  return WithUnit(send.unit_bytes, [&]<typename Unit>() {
-    return LaunchSend("the gathering of changes", &GatherKernel<Unit>, send.group_count, 8, 0, stream, send);
-  });
 }
 
 Status LaunchWindowCheck(const SendOnDevice& send, cudaStream_t stream) {

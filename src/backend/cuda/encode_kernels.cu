@@ -1,9 +1,9 @@
-// From ordered changes to a segment's body.
+// From the changes that a diff found to a segment's body.
 #include "backend/cuda/chunk_scan.cuh"
+#include "backend/cuda/gather_tile.h"
 #include "backend/cuda/pack_tile.h"
 #include "backend/cuda/send_kernels.h"
 #include "backend/cuda/send_launch.cuh"
-#include "backend/cuda/survey_tile.h"
 
 namespace xorbit::cuda {
 namespace {
@@ -12,10 +12,10 @@ namespace {
 constexpr uint32_t kSurveyBlocksEach = 4;
 constexpr uint32_t kEncodeBlocksEach = 4;
 
-// Tables of sparse tiles only, or dense ones' too.
-template <typename Unit, bool kMayBeDense>
+// Tiles that were planned may be dense, and have tables of their own then; others are put in order first.
+template <typename Unit, bool kPlanned>
 __global__ void __launch_bounds__(kSendThreads, kSurveyBlocksEach) SurveyKernel(SendOnDevice send) {
-  constexpr uint32_t kCounts = (1 + (kMayBeDense ? 2 : 1) * sizeof(Unit)) * kValueSymbols;
+  constexpr uint32_t kCounts = (1 + (kPlanned ? 2 : 1) * sizeof(Unit)) * kValueSymbols;
   __shared__ uint32_t counts[kCounts];
   __shared__ uint64_t word_factors[kWordFactorCount];
   for (uint32_t i = threadIdx.x; i < kCounts; i += kSendThreads) counts[i] = 0;
@@ -23,7 +23,13 @@ __global__ void __launch_bounds__(kSendThreads, kSurveyBlocksEach) SurveyKernel(
   __syncthreads();
   const SymbolCounts block_counts(counts);
   const uint64_t tile_count = TileCountOf(send);
-  for (uint64_t i = FirstItem(); i < tile_count; i += ItemStride()) SurveyTile<Unit>(send, i, block_counts, word_factors);
+  for (uint64_t i = FirstItem(); i < tile_count; i += ItemStride()) {
+    if constexpr (kPlanned) {
+      SurveyTile<Unit>(send, i, block_counts, word_factors);
+    } else {
+      GatherTile<Unit>(send, i, block_counts, word_factors);
+    }
+  }
   __syncthreads();
   for (uint32_t i = threadIdx.x; i < kCounts; i += kSendThreads) {
     if (counts[i] != 0) AtomicAdd(&send.histograms->counts[0][0] + i, uint64_t{counts[i]});
@@ -75,10 +81,16 @@ __global__ void __launch_bounds__(kScanChunk) TileStartKernel(SendOnDevice send)
 
 }  // namespace
 
+Status LaunchGather(const SendOnDevice& send, cudaStream_t stream) {
+  return WithUnit(send.unit_bytes, [&]<typename Unit>() {
+    return LaunchSend("the gathering of changes", &SurveyKernel<Unit, false>, send.tile_capacity, kSurveyBlocksEach, 0, stream,
+                      send);
+  });
+}
+
 Status LaunchSurvey(const SendOnDevice& send, cudaStream_t stream) {
   return WithUnit(send.unit_bytes, [&]<typename Unit>() {
-    auto* const kernel = send.tiles == nullptr ? &SurveyKernel<Unit, false> : &SurveyKernel<Unit, true>;
-    return LaunchSend("the survey of tiles", kernel, send.tile_capacity, kSurveyBlocksEach, 0, stream, send);
+    return LaunchSend("the survey of tiles", &SurveyKernel<Unit, true>, send.tile_capacity, kSurveyBlocksEach, 0, stream, send);
   });
 }
 

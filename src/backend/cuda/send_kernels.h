@@ -14,11 +14,11 @@ namespace xorbit::cuda {
 Status LaunchDiff(const SendOnDevice& send, const StripRange& range, bool with_base, cudaStream_t stream);
 // Counts changes by window and group, and makes starts of the groups' counts.
 Status LaunchGroupScan(const SendOnDevice& send, cudaStream_t stream);
-// Puts changes in order.
-Status LaunchGather(const SendOnDevice& send, cudaStream_t stream);
 // Looks for dense windows.
 Status LaunchWindowCheck(const SendOnDevice& send, cudaStream_t stream);
-// Counts the symbols of all tiles and sums their digests.
+// Puts changes in order, counts the symbols of PlainTiles and sums their digests.
+Status LaunchGather(const SendOnDevice& send, cudaStream_t stream);
+// The same sums of tiles that were planned, of changes that are in order.
 Status LaunchSurvey(const SendOnDevice& send, cudaStream_t stream);
 // Codes all tiles into scratch.
 Status LaunchEncode(const SendOnDevice& send, cudaStream_t stream);

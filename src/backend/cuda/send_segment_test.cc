@@ -7,11 +7,11 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cuda/diff_line.h"
+#include "backend/cuda/gather_tile.h"
 #include "backend/cuda/group_sums.h"
 #include "backend/cuda/pack_tile.h"
 #include "backend/cuda/send_memory.h"
 #include "backend/cuda/send_window.h"
-#include "backend/cuda/survey_tile.h"
 #include "backend/cuda/testing/warp_emulator.h"
 #include "base/unit.h"
 #include "codec/change_digest.h"
@@ -66,27 +66,17 @@ class EmulatedStages final : public SendStages {
         });
       }
       ScanGroups();
-      for (uint64_t i = 0; i < device().group_count; ++i) RunWarp([&] { GatherGroup<Unit>(device(), i); });
     });
     for (uint64_t w = 0; w < plan_->window_count(); ++w) {
       const uint64_t elements = WindowElementsAt(plan_->element_count, w);
       if (IsDenseWindow(elements, device().window_counts[w], plan_->unit_bytes)) device().counters->has_dense_window = 1;
     }
-    return SurveyAgain();
+    return Survey(
+        [&]<typename Unit>(uint64_t i, const SymbolCounts& counts) { GatherTile<Unit>(device(), i, counts, word_factors_); });
   }
   Status SurveyAgain() override {
-    SendCounters& counters = *device().counters;
-    counters.has_long_tile = counters.lane0_change = counters.lane1_change = counters.unsplit_count = 0;
-    std::memset(device().histograms, 0, sizeof(SendHistograms));
-    std::vector<uint32_t> counts(size_t{kMostTables} * kValueSymbols);
-    WithUnit(plan_->unit_bytes, [&]<typename Unit>() {
-      const uint64_t tile_count = TileCountOf(device());
-      for (uint64_t i = 0; i < tile_count; ++i) {
-        RunWarp([&] { SurveyTile<Unit>(device(), i, SymbolCounts(counts.data()), word_factors_); });
-      }
-    });
-    for (size_t i = 0; i < counts.size(); ++i) (&device().histograms->counts[0][0])[i] = counts[i];
-    return {};
+    return Survey(
+        [&]<typename Unit>(uint64_t i, const SymbolCounts& counts) { SurveyTile<Unit>(device(), i, counts, word_factors_); });
   }
   Status ReadCounts(SendCounters* counters, SendHistograms* histograms) override {
     *counters = *device().counters;
@@ -134,6 +124,22 @@ class EmulatedStages final : public SendStages {
 
  private:
   const SendOnDevice& device() const { return memory_.device; }
+  // survey_tile<Unit>(tile, counts), of every tile.
+  template <typename SurveyOne>
+  Status Survey(SurveyOne&& survey_tile) {
+    SendCounters& counters = *device().counters;
+    counters.has_long_tile = counters.lane0_change = counters.lane1_change = counters.unsplit_count = 0;
+    std::memset(device().histograms, 0, sizeof(SendHistograms));
+    std::vector<uint32_t> counts(size_t{kMostTables} * kValueSymbols);
+    WithUnit(plan_->unit_bytes, [&]<typename Unit>() {
+      const uint64_t tile_count = TileCountOf(device());
+      for (uint64_t i = 0; i < tile_count; ++i) {
+        RunWarp([&] { survey_tile.template operator()<Unit>(i, SymbolCounts(counts.data())); });
+      }
+    });
+    for (size_t i = 0; i < counts.size(); ++i) (&device().histograms->counts[0][0])[i] = counts[i];
+    return {};
+  }
   void FillSlot(uint64_t step_index) {
     const WindowStep& step = window_.steps[step_index];
     uint8_t* const slot = memory_.slots + step_index % kWindowSlots * window_.slot_bytes;

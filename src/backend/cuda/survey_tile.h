@@ -1,5 +1,5 @@
-// One warp looks through one tile's changes, as PlanTiles cuts them, before anything is coded: counts symbols, of which the
-// tables are made, and sums the digest before and after.
+// One warp looks through one tile's changes before anything is coded: counts symbols, of which the tables are made, and sums
+// the digest before and after.
 #pragma once
 
 #include "backend/cuda/fast_memory.h"
@@ -99,68 +99,101 @@ XORBIT_DEVICE void StoreSurvey(const SendOnDevice& send, uint64_t tile_index, co
   if (survey.before == survey.after && tile.change_count > 1) AtomicAdd(&counters->unsplit_count, uint64_t{1});
 }
 
-// Whether PlanTiles would have cut a tile that was cut without looking at windows. All lanes together.
+// What one warp finds out about a tile whose changes it is handed in order.
 template <typename Unit>
-XORBIT_DEVICE bool IsTooLong(const SendOnDevice& send, const SendTile& tile, uint64_t first) {
-  if (send.tiles != nullptr) return false;
-  const uint64_t last = PositionOf<Unit>(send, tile.first_change + tile.change_count - 1);
-  return last / kWindowElements - first / kWindowElements >= kMaxTileWindows;
-}
+class TileSurveyor {
+ public:
+  // `first`: the tile's first element; `previous`: where the change before it is, if it follows one.
+  XORBIT_DEVICE TileSurveyor(const SendOnDevice& send, const SendTile& tile, uint64_t first, uint64_t previous,
+                             const SymbolCounts& counts, const uint64_t* word_factors)
+      : send_(&send),
+        tile_(tile),
+        counts_(counts),
+        word_factors_(word_factors),
+        spans_(send, first),
+        first_(first),
+        previous_(previous),
+        last_position_(static_cast<uint32_t>(previous)) {}
 
-// All lanes together.
+  // The next `count` changes, 32 at most, of as many lanes. All lanes together.
+  XORBIT_DEVICE void Take(const Change<Unit>& change, uint32_t count) {
+    const uint32_t below = ShuffleUp(change.position, 1);
+    const uint32_t gap = change.position - (Lane() == 0 ? last_position_ : below) - 1;
+    last_position_ = ShuffleFrom(change.position, count - 1);
+    if (Lane() >= count) return;
+    if (!is_dense()) {
+      counts_.Count(0, GapSymbolOf(gap));
+      sums_.varint_bytes += VarintBytesOf(gap);
+    }
+    const uint32_t planes = is_dense() ? 1 + sizeof(Unit) : 1;
+#ifdef __CUDACC__
+#pragma unroll
+#endif
+    for (uint32_t plane = 0; plane < sizeof(Unit); ++plane) {
+      counts_.Count(planes + plane, static_cast<uint32_t>(change.bits >> (8 * plane)) & 0xff);
+    }
+    const uint32_t distance = change.position - static_cast<uint32_t>(first_);
+    spans_.Seek(distance);
+    WeighChange(change, spans_.tensor_key(), spans_.ByteOf(distance), word_factors_, &sums_);
+  }
+  // Of the last change so far.
+  XORBIT_DEVICE uint32_t last_position() const { return last_position_; }
+
+  // Once, after the last. `too_long`: PlanTiles would have cut the tile. All lanes together.
+  XORBIT_DEVICE void Finish(uint64_t tile_index, bool too_long) {
+    const uint32_t span = last_position_ - static_cast<uint32_t>(first_);
+    TileSurvey survey{first_, WarpSum(sums_.before), WarpSum(sums_.after), span,
+                      static_cast<uint32_t>(WarpSum(sums_.varint_bytes))};
+    const uint64_t lane1_change = WarpSum(sums_.lane1_change);
+    if (Lane() != 0) return;
+    if (too_long) AtomicAdd(&send_->counters->has_long_tile, uint64_t{1});
+    if (is_dense()) {
+      // The elements between a dense tile's changes; of a part of a window nobody reads the counts.
+      for (uint32_t plane = 0; plane < sizeof(Unit); ++plane) {
+        counts_.Add(1 + sizeof(Unit) + plane, 0, span + 1 - tile_.change_count);
+      }
+    } else {
+      // The first change's gap is not coded, but counts where the tile follows another.
+      const uint32_t first_gap = static_cast<uint32_t>(first_) - static_cast<uint32_t>(previous_) - 1;
+      survey.varint_bytes -= VarintBytesOf(first_gap);
+      if (!follows() || first_ - previous_ - 1 > UINT32_MAX) counts_.Add(0, GapSymbolOf(first_gap), ~uint32_t{0});
+    }
+    StoreSurvey<Unit>(*send_, tile_index, tile_, survey, lane1_change);
+  }
+
+ private:
+  XORBIT_DEVICE bool is_dense() const { return (tile_.flags & kTileDense) != 0; }
+  XORBIT_DEVICE bool follows() const { return (tile_.flags & kTileFollows) != 0; }
+
+  const SendOnDevice* send_;
+  SendTile tile_;
+  SymbolCounts counts_;
+  const uint64_t* word_factors_;
+  TileSpans<Unit> spans_;
+  SurveySums sums_;
+  uint64_t first_;
+  uint64_t previous_;
+  uint32_t last_position_;
+};
+
+// A planned tile, of changes that are in order already. All lanes together.
 template <typename Unit>
 XORBIT_DEVICE void SurveyTile(const SendOnDevice& send, uint64_t tile_index, const SymbolCounts& counts,
                               const uint64_t* word_factors) {
   const SendTile tile = TileAt(send, tile_index);
   const TileChangesOnDevice<Unit> changes = ChangesOf<Unit>(send, tile);
-  const bool dense = (tile.flags & kTileDense) != 0;
   const uint64_t first = PositionOf<Unit>(send, tile.first_change);
-  const bool follows = (tile.flags & kTileFollows) != 0;
-  const uint64_t previous = follows ? PositionOf<Unit>(send, tile.first_change - 1) : 0;
-  const auto first_position = static_cast<uint32_t>(first);
-  auto last_position = static_cast<uint32_t>(previous);  // of the group before
-  const uint32_t planes = dense ? 1 + sizeof(Unit) : 1;
-  TileSpans<Unit> spans(send, first);
-  SurveySums sums;
+  const uint64_t previous = (tile.flags & kTileFollows) != 0 ? PositionOf<Unit>(send, tile.first_change - 1) : 0;
+  TileSurveyor<Unit> surveyor(send, tile, first, previous, counts, word_factors);
   StoredChange<Unit> next = changes.Load(Lane());
   for (uint32_t base = 0; base < changes.count; base += kWarpLanes) {
     // The next group is loaded before this one is worked on: a warp alone cannot hide what memory takes.
     const Change<Unit> change = next.change();
     next = changes.Load(base + kWarpLanes + Lane());
-    const uint32_t below = ShuffleUp(change.position, 1);
-    const uint32_t gap = change.position - (Lane() == 0 ? last_position : below) - 1;
-    last_position = ShuffleFrom(change.position, kWarpLanes - 1);
-    if (base + Lane() >= changes.count) continue;
-    if (!dense) {
-      counts.Count(0, GapSymbolOf(gap));
-      sums.varint_bytes += VarintBytesOf(gap);
-    }
-#ifdef __CUDACC__
-#pragma unroll
-#endif
-    for (uint32_t plane = 0; plane < sizeof(Unit); ++plane) {
-      counts.Count(planes + plane, static_cast<uint32_t>(change.bits >> (8 * plane)) & 0xff);
-    }
-    const uint32_t distance = change.position - first_position;
-    spans.Seek(distance);
-    WeighChange(change, spans.tensor_key(), spans.ByteOf(distance), word_factors, &sums);
+    const uint32_t left = changes.count - base;
+    surveyor.Take(change, left < kWarpLanes ? left : kWarpLanes);
   }
-  const uint32_t span = changes.span();
-  TileSurvey survey{first, WarpSum(sums.before), WarpSum(sums.after), span, static_cast<uint32_t>(WarpSum(sums.varint_bytes))};
-  const uint64_t lane1_change = WarpSum(sums.lane1_change);
-  const bool too_long = IsTooLong<Unit>(send, tile, first);
-  if (Lane() != 0) return;
-  if (too_long) AtomicAdd(&send.counters->has_long_tile, uint64_t{1});
-  if (dense) {
-    // The elements between a dense tile's changes; of a part of a window nobody reads the counts.
-    for (uint32_t plane = 0; plane < sizeof(Unit); ++plane) counts.Add(planes + plane, 0, span + 1 - changes.count);
-  } else {
-    // The first change's gap is not coded, but counts where the tile follows another.
-    const uint32_t first_gap = first_position - static_cast<uint32_t>(previous) - 1;
-    survey.varint_bytes -= VarintBytesOf(first_gap);
-    if (!follows || first - previous - 1 > UINT32_MAX) counts.Add(0, GapSymbolOf(first_gap), ~uint32_t{0});
-  }
-  StoreSurvey<Unit>(send, tile_index, tile, survey, lane1_change);
+  surveyor.Finish(tile_index, false);
 }
 
 }  // namespace xorbit::cuda

@@ -43,9 +43,9 @@ struct SamplerSlot {
 };
 
 struct TrainerTimes {
-  double encode_s = 0;  // diff and encode, the bytes in host memory
-  double store_s = 0;   // hash and store
-  uint64_t payload_bytes = 0;
+  double encode_s = 0;    // diff and encode
+  double copy_out_s = 0;  // from a device
+  double store_s = 0;     // hash and store
 };
 
 struct TrainerSlot {

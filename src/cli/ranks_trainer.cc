@@ -6,6 +6,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cuda/testing/part_sender.h"
 #include "base/parallel.h"
+#include "base/stopwatch.h"
 #include "cli/ranks_run.h"
 #include "publish/contribution.h"
 #include "publish/decide.h"
@@ -51,8 +52,8 @@ class DevicePart final : public TrainerPart {
     XORBIT_RETURN_IF_ERROR(old_->Fill(false));
     XORBIT_RETURN_IF_ERROR(new_->Fill(true));
     XORBIT_ASSIGN_OR_RETURN(sender_, MakePartSender(device, run_.model.layout, map, old_->bytes(), new_->bytes(), room));
-    XORBIT_ASSIGN_OR_RETURN(const EncodedOwner encoded, sender_->Encode());
-    return encoded.base;
+    XORBIT_ASSIGN_OR_RETURN(const SentPart sent, sender_->Encode());
+    return sent.owner.base;
   }
   Status Join(Stream& stream) override {
     stream_ = &stream;
@@ -60,19 +61,18 @@ class DevicePart final : public TrainerPart {
   }
   Status Contribute(uint64_t version, TrainerTimes* times) override {
     XORBIT_RETURN_IF_ERROR(new_->Fill(RanksRun::IsChanged(version)));
-    Result<EncodedOwner> encoded = [&] {
+    Result<SentPart> sent = [&] {
       const Turn turn(run_.board, rank_ % run_.device_count);
-      const Stopwatch watch;
-      Result<EncodedOwner> owner = sender_->Encode();
-      times->encode_s = watch.seconds();
-      return owner;
+      return sender_->Encode();
     }();
-    XORBIT_RETURN_IF_ERROR(encoded.status());
+    XORBIT_RETURN_IF_ERROR(sent.status());
+    times->encode_s = sent->encode_s;
+    times->copy_out_s = sent->copy_out_s;
     const Stopwatch watch;
-    XORBIT_ASSIGN_OR_RETURN(const Payload payload, PutContribution(*stream_, PlaceAt(version), plan_, CodecId::kSparse,
-                                                                   std::move(*encoded), {}, DefaultThreadCount()));
+    XORBIT_RETURN_IF_ERROR(
+        PutContribution(*stream_, PlaceAt(version), plan_, CodecId::kSparse, std::move(sent->owner), {}, DefaultThreadCount())
+            .status());
     times->store_s = watch.seconds();
-    times->payload_bytes = payload.byte_count;
     return {};
   }
   Status Settle(const VersionRecord& /*decided*/) override { return sender_->BringForward(); }
@@ -113,7 +113,6 @@ class HostPart final : public TrainerPart {
     options.encode.threads = DefaultThreadCount();
     options.timers = &timers_;
     publisher_.emplace(RankPublisher::Make(stream, *backend_, plan_, tensors, options));
-    stream_ = &stream;
     return {};
   }
   Status Contribute(uint64_t version, TrainerTimes* times) override {
@@ -147,7 +146,6 @@ class HostPart final : public TrainerPart {
   StageTimers timers_;
   std::unique_ptr<FormulaMemory> held_;
   std::optional<RankPublisher> publisher_;
-  Stream* stream_ = nullptr;
 };
 
 // Rank 0 makes the stream, of whose version 0 each rank knows its own part's digest.

@@ -202,7 +202,7 @@ void CheckBackend(const SendCase& c, const Backend& backend, const std::vector<S
   if (!want.ok() || !device.ok()) return;
   report->Check(device->has_value(), where + ": the device was not found");
   const Result<EncodedOwner> got =
-      cuda::EncodeDiffOnDevice(c.layout, maps, {.bytes = device_olds}, device_news, device->value_or(0));
+      cuda::EncodeDiffOnDevice(c.layout, maps, {.bytes = device_olds}, device_news, device->value_or(0), 2);
   report->Check(got.status(), where);
   if (!got.ok()) return;
   report->Check(want->base == got->base,

@@ -29,7 +29,7 @@ class CudaBackend final : public Backend {
     for (const std::unique_ptr<DueChanges>& due : old_state.due) {
       if (due != nullptr) XORBIT_RETURN_IF_ERROR(due->TakeAll(options.threads));
     }
-    return cuda::EncodeDiffOnDevice(layout, maps, old_state, new_bytes, *device);
+    return cuda::EncodeDiffOnDevice(layout, maps, old_state, new_bytes, *device, options.threads);
   }
   Result<EncodedSegment> Encode(const Layout& layout, const SegmentMap& map, const ChangeSource& source, CodecId codec,
                                 const EncodeOptions& options) const override {

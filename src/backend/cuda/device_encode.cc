@@ -63,7 +63,8 @@ struct SegmentWithBase {
   StateDigest base;
 };
 
-Result<SegmentWithBase> EncodeWithRoom(const SendPlan& plan, const SendSizes& sizes, bool sums_base, cudaStream_t stream) {
+Result<SegmentWithBase> EncodeWithRoom(const SendPlan& plan, const SendSizes& sizes, bool sums_base, int threads,
+                                       cudaStream_t stream) {
   SenderOptions options;
   options.sizes = sizes;
   options.with_base = sums_base;
@@ -76,19 +77,20 @@ Result<SegmentWithBase> EncodeWithRoom(const SendPlan& plan, const SendSizes& si
   XORBIT_RETURN_IF_ERROR(sender.CopyOut(sent, out.bytes().data(), out.bytes().data() + record_bytes));
   XORBIT_RETURN_IF_ERROR(CudaStatus(cudaStreamSynchronize(stream), "cudaStreamSynchronize after encoding"));
   return SegmentWithBase{
-      ToEncodedSegment(sent, plan.unit_bytes, out.bytes().first(record_bytes), out.bytes().subspan(record_bytes)), sent.base};
+      ToEncodedSegment(sent, plan.unit_bytes, out.bytes().first(record_bytes), out.bytes().subspan(record_bytes), threads),
+      sent.base};
 }
 
 // Two of them take milliseconds to fill, and a thousandth of a device.
 constexpr uint64_t kSlotBytes = uint64_t{64} << 20;
 
 // Most updates change little, so room for all of a segment, and then for tiles of single changes, is the last thing to ask for.
-Result<SegmentWithBase> EncodePlan(const SendPlan& plan, bool old_on_host, bool sums_base, cudaStream_t stream) {
+Result<SegmentWithBase> EncodePlan(const SendPlan& plan, bool old_on_host, bool sums_base, int threads, cudaStream_t stream) {
   SendSizes sizes;
   sizes.change_count = std::max<uint64_t>(plan.element_count / 64, 65536);
   if (old_on_host) sizes.slot_bytes = kSlotBytes;
   for (;;) {
-    Result<SegmentWithBase> encoded = EncodeWithRoom(plan, sizes, sums_base, stream);
+    Result<SegmentWithBase> encoded = EncodeWithRoom(plan, sizes, sums_base, threads, stream);
     if (encoded.ok() || encoded.status().code() != Code::kUsage || sizes.halved_count >= plan.element_count) return encoded;
     (sizes.change_count < plan.element_count ? sizes.change_count : sizes.halved_count) *= 16;
   }
@@ -116,7 +118,7 @@ Result<std::optional<int>> DeviceOfStates(std::span<const SegmentMap> maps, std:
 }
 
 Result<EncodedOwner> EncodeDiffOnDevice(const Layout& layout, std::span<const SegmentMap> maps, const OldState& old_state,
-                                        std::span<const SegmentBytes> new_bytes, int device) {
+                                        std::span<const SegmentBytes> new_bytes, int device, int threads) {
   XORBIT_ASSIGN_OR_RETURN(const CurrentDevice current, CurrentDevice::Set(device));
   XORBIT_ASSIGN_OR_RETURN(const Stream stream, MakeStream());
   const std::vector<uint64_t> tensor_keys = TensorKeysOf(layout);
@@ -126,7 +128,7 @@ Result<EncodedOwner> EncodeDiffOnDevice(const Layout& layout, std::span<const Se
     const SendPlan plan = PlanSend(maps[i], tensor_keys, old_state.bytes[i], new_bytes[i]);
     XORBIT_ASSIGN_OR_RETURN(const bool old_on_host, IsOnHost(maps[i], old_state.bytes[i]));
     const bool sums_base = !old_state.digest && plan.digest_blocks_aligned;
-    XORBIT_ASSIGN_OR_RETURN(SegmentWithBase encoded, EncodePlan(plan, old_on_host, sums_base, stream.get()));
+    XORBIT_ASSIGN_OR_RETURN(SegmentWithBase encoded, EncodePlan(plan, old_on_host, sums_base, threads, stream.get()));
     if (!old_state.digest && !sums_base) {
       XORBIT_ASSIGN_OR_RETURN(encoded.base, ScanOldBytes(maps[i], tensor_keys, old_state.bytes[i], stream.get()));
     }

@@ -13,8 +13,8 @@ Result<std::optional<int>> DeviceOfStates(std::span<const SegmentMap> maps, std:
                                           std::span<const SegmentBytes> new_bytes);
 
 // The contract of Backend::EncodeDiff for the sparse codec, new bytes on `device` and nothing due. Works on a stream and in
-// memory of its own; who encodes every step keeps a CudaSender instead.
+// memory of its own; who encodes every step keeps a CudaSender instead. `threads` copy what comes back.
 Result<EncodedOwner> EncodeDiffOnDevice(const Layout& layout, std::span<const SegmentMap> maps, const OldState& old_state,
-                                        std::span<const SegmentBytes> new_bytes, int device);
+                                        std::span<const SegmentBytes> new_bytes, int device, int threads);
 
 }  // namespace xorbit::cuda

@@ -1,7 +1,11 @@
 #include "backend/cuda/send_segment.h"
 
 #include <algorithm>
+#include <cassert>
 #include <string>
+
+#include "base/checked_math.h"
+#include "base/parallel.h"
 
 namespace xorbit::cuda {
 namespace {
@@ -99,7 +103,8 @@ Result<SentSegment> EncodeSegment(const SendPlan& plan, const SendRoom& room, Se
   return SegmentEncoder(plan, room, stages).Run();
 }
 
-EncodedSegment ToEncodedSegment(const SentSegment& sent, uint32_t unit_bytes, ConstBytes records, ConstBytes body) {
+EncodedSegment ToEncodedSegment(const SentSegment& sent, uint32_t unit_bytes, ConstBytes records, ConstBytes body,
+                                int threads) {
   EncodedSegment segment;
   segment.has_digests = true;
   segment.change_count = sent.change_count;
@@ -110,10 +115,18 @@ EncodedSegment ToEncodedSegment(const SentSegment& sent, uint32_t unit_bytes, Co
   for (uint64_t i = 1; i < sent.record_count; ++i) {
     segment.cuts.push_back(LoadLe<TileRecord>(records.data() + i * sizeof(TileRecord)).offset);
   }
-  if (!body.empty()) {
-    segment.cuts.push_back(body.size());
-    segment.body.emplace_back(body.begin(), body.end());
-  }
+  if (body.empty()) return segment;
+  segment.cuts.push_back(body.size());
+  constexpr uint64_t kLeastPieceBytes = uint64_t{1} << 20;
+  const uint64_t piece_bytes = std::max(DivideRoundUp(body.size(), static_cast<uint64_t>(threads)), kLeastPieceBytes);
+  segment.body.resize(DivideRoundUp(body.size(), piece_bytes));
+  const Status copied = ParallelFor(threads, segment.body.size(), [&](uint64_t i) -> Status {
+    const ConstBytes piece = body.subspan(i * piece_bytes, std::min(piece_bytes, body.size() - i * piece_bytes));
+    segment.body[i].assign(piece.begin(), piece.end());
+    return {};
+  });
+  assert(copied.ok());
+  static_cast<void>(copied);
   return segment;
 }
 

@@ -3,6 +3,8 @@
 #include "backend/cuda/cuda_sender.h"
 #include "backend/cuda/cuda_status.h"
 #include "backend/cuda/device.h"
+#include "base/parallel.h"
+#include "base/stopwatch.h"
 #include "codec/change_digest.h"
 
 namespace xorbit {
@@ -31,21 +33,26 @@ class DevicePartSender final : public PartSender {
     return {};
   }
 
-  Result<EncodedOwner> Encode() override {
+  Result<SentPart> Encode() override {
     XORBIT_ASSIGN_OR_RETURN(const cuda::CurrentDevice current, cuda::CurrentDevice::Set(device_));
+    SentPart part;
+    const Stopwatch encoding;
     XORBIT_ASSIGN_OR_RETURN(const cuda::SentSegment sent, sender_->Encode());
+    part.encode_s = encoding.seconds();
     const uint64_t record_bytes = sent.record_count * sizeof(TileRecord);
     if (out_.bytes().size() < record_bytes + sent.body_bytes) {
       out_ = {};
       XORBIT_ASSIGN_OR_RETURN(out_, cuda::PinnedBuffer::Make((record_bytes + sent.body_bytes) / 8 * 9));
     }
+    const Stopwatch copying;
     XORBIT_RETURN_IF_ERROR(sender_->CopyOut(sent, out_.bytes().data(), out_.bytes().data() + record_bytes));
     XORBIT_RETURN_IF_ERROR(CudaStatus(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize after encoding"));
-    EncodedOwner owner;
-    owner.base = sent.base;
-    owner.segments.push_back(cuda::ToEncodedSegment(sent, plan_.unit_bytes, out_.bytes().first(record_bytes),
-                                                    out_.bytes().subspan(record_bytes, sent.body_bytes)));
-    return owner;
+    part.owner.base = sent.base;
+    part.owner.segments.push_back(cuda::ToEncodedSegment(sent, plan_.unit_bytes, out_.bytes().first(record_bytes),
+                                                         out_.bytes().subspan(record_bytes, sent.body_bytes),
+                                                         DefaultThreadCount()));
+    part.copy_out_s = copying.seconds();
+    return part;
   }
 
   Status BringForward() override {

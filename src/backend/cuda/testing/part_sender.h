@@ -8,6 +8,12 @@
 
 namespace xorbit {
 
+struct SentPart {
+  EncodedOwner owner;     // what Backend::EncodeDiff would give, one segment
+  double encode_s = 0;    // diff and encode, until sizes were known
+  double copy_out_s = 0;  // to page-locked memory, and from there into memory of the owner's
+};
+
 // One thread.
 class PartSender {
  public:
@@ -16,8 +22,7 @@ class PartSender {
   PartSender& operator=(const PartSender&) = delete;
   virtual ~PartSender() = default;
 
-  // What Backend::EncodeDiff would write, one segment, and its base. The bytes are in host memory when it returns.
-  virtual Result<EncodedOwner> Encode() = 0;
+  virtual Result<SentPart> Encode() = 0;
   // Makes the old state the new one. Only after Encode, once.
   virtual Status BringForward() = 0;
 };

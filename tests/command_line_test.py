@@ -229,12 +229,14 @@ class CommandLineTest(unittest.TestCase):
         self.assertGreater(median["pause of all ranks"], 0)
         self.assertEqual(median["a rank killed before its vote: pause of the others"], 0)
         self.assertGreater(median["a rank killed while it applied: pause of the others"], 0)
-        alone = answer("bench", "--ranks", 1, *model, "--csv", csv)
-        self.assertEqual(alone["fetched_objects"], 2)
+        pair = answer("bench", "--ranks", 2, "--engines", 2, *model, "--csv", csv)
+        self.assertEqual(pair["fetched_objects"], 2)
+        self.assertEqual(pair["wrong_bytes"], 0)
         lines = csv.read_text().splitlines()
-        self.assertEqual(len(lines), 1 + len(ranks["rows"]) + len(alone["rows"]))
+        self.assertEqual(len(lines), 1 + len(ranks["rows"]) + len(pair["rows"]))
         run("bench", "--ranks", 1, "--kills", expect=2)
         run("bench", "--ranks", 65, expect=2)
+        self.assertIn("experts do not divide", run("bench", "--ranks", 3, *model, expect=2).stderr)
 
     def test_bench_on_a_gpu_says_in_one_line_what_is_missing(self) -> None:
         if Path("/dev/nvidiactl").exists():

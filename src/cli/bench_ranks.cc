@@ -35,7 +35,7 @@ Result<uint32_t> UsableDevices(const std::string& wanted, Board* board) {
 
 Status MeasureRivals(const RanksRun& run, const RanksBenchOptions& options) {
   return RunProcesses(run.board, 1, 0, [&](uint32_t /*index*/, uint32_t /*life*/) -> Status {
-    const uint64_t ranks_a_device = (run.rank_count + run.device_count - 1) / run.device_count;
+    const uint64_t ranks_a_device = (run.sampler_count() + run.device_count - 1) / run.device_count;
     XORBIT_ASSIGN_OR_RETURN(const std::vector<DenseRow> rows,
                             MeasureDense(static_cast<int>(run.device_count), run.board->samplers[0].byte_count * ranks_a_device,
                                          static_cast<int>(run.round_count), options.nccl));
@@ -62,8 +62,9 @@ fs::path ScratchPlace(const RanksRun& run, const std::string& wanted) {
 
 Status CheckNumbers(const RanksBenchOptions& options) {
   const auto in_range = [](uint32_t count) { return count >= 1 && count <= kMostRanks; };
-  if (!in_range(options.ranks) || !in_range(options.trainers)) {
-    return UsageError("--ranks and --trainers must be from 1 to " + std::to_string(kMostRanks));
+  if (!in_range(options.ranks) || !in_range(options.trainers) || !in_range(options.engines) ||
+      !in_range(options.engines * options.ranks)) {
+    return UsageError("--trainers, and --ranks times --engines, must be from 1 to " + std::to_string(kMostRanks));
   }
   if (options.rounds + kDeaths.size() >= kMostVersions) {
     return UsageError("--rounds must be less than " + std::to_string(kMostVersions - kDeaths.size()) + " with --ranks");
@@ -95,6 +96,7 @@ void AddRanksBenchOptions(CLI::App* command, RanksBenchOptions* options) {
   command->add_option("--ranks", options->ranks,
                       "Sampler ranks that change together, each a process with --gigabytes of weights (default: none, measure "
                       "codecs or one GPU)");
+  command->add_option("--engines", options->engines, "With --ranks: engines of so many ranks on this host (default 1)");
   command->add_option("--trainers", options->trainers, "With --ranks: trainer ranks, each a process that owns its part");
   command->add_option("--devices", options->devices, "With --ranks and cuda: all (default), or how many GPUs to spread over");
   command->add_flag("--kills", options->kills, "With --ranks: then kill a rank at three points of an update");
@@ -107,6 +109,7 @@ Result<Answer> RunRanksBench(const RanksBenchOptions& options) {
   XORBIT_ASSIGN_OR_RETURN(const std::unique_ptr<SharedBoard> board, SharedBoard::Make());
   RanksRun run;
   run.board = board->get();
+  run.engine_count = options.engines;
   run.rank_count = options.ranks;
   run.trainer_count = options.trainers;
   run.on_devices = options.on_devices;
@@ -117,6 +120,9 @@ Result<Answer> RunRanksBench(const RanksBenchOptions& options) {
   }
   const auto byte_count = static_cast<uint64_t>(options.gigabytes * 1e9 * options.ranks);
   XORBIT_ASSIGN_OR_RETURN(run.model, MakeRanksModel(byte_count, options.percent));
+  // What cannot be cut so is the user's error, and not a process's.
+  XORBIT_RETURN_IF_ERROR(SamplerMap(run.model, 0, run.rank_count).status());
+  XORBIT_RETURN_IF_ERROR(TrainerPlan(run.model, 0, run.trainer_count).status());
 
   FileOps& ops = PosixFileOps();
   XORBIT_ASSIGN_OR_RETURN(const StagedFolder scratch,
@@ -134,8 +140,8 @@ Result<Answer> RunRanksBench(const RanksBenchOptions& options) {
   XORBIT_RETURN_IF_ERROR(
       RunProcesses(run.board, run.trainer_count, 0, [&](uint32_t rank, uint32_t /*life*/) { return RunTrainer(run, rank); }));
   const uint32_t most_deaths = run.with_kills ? static_cast<uint32_t>(kDeaths.size()) : 0;
-  XORBIT_RETURN_IF_ERROR(RunProcesses(run.board, run.rank_count, most_deaths,
-                                      [&](uint32_t rank, uint32_t life) { return RunSampler(run, rank, life); }));
+  XORBIT_RETURN_IF_ERROR(RunProcesses(run.board, run.sampler_count(), most_deaths,
+                                      [&](uint32_t index, uint32_t life) { return RunSampler(run, index, life); }));
   if (run.on_devices) XORBIT_RETURN_IF_ERROR(MeasureRivals(run, options));
   XORBIT_ASSIGN_OR_RETURN(const RanksReport report, ReportOf(run));
   if (report.wrong_bytes > 0)

@@ -8,6 +8,7 @@ namespace xorbit {
 
 struct RanksBenchOptions {
   uint32_t ranks = 0;  // 0: another benchmark is wanted
+  uint32_t engines = 1;
   uint32_t trainers = 1;
   std::string devices = "all";
   bool kills = false;

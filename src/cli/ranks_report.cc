@@ -27,12 +27,15 @@ void AddCount(std::string what, std::string unit, uint64_t count, std::string no
   report->rows.push_back({std::move(what), std::move(unit), value, value, value, 1, std::move(note)});
 }
 
-// Of all ranks: from the first gate that closes to the last that opens.
-double PauseMs(const RanksRun& run, const std::function<std::pair<int64_t, int64_t>(const SamplerSlot&)>& gate) {
+// When a rank's engine stopped, and when it served again.
+using Gate = std::pair<int64_t, int64_t>;
+
+// Of an engine's ranks: from the first gate that closes to the last that opens.
+double PauseMs(const RanksRun& run, uint32_t engine, const std::function<Gate(const SamplerSlot&)>& gate) {
   int64_t closed = INT64_MAX;
   int64_t open = INT64_MIN;
   for (uint32_t rank = 0; rank < run.rank_count; ++rank) {
-    const auto [rank_closed, rank_open] = gate(run.board->samplers[rank]);
+    const auto [rank_closed, rank_open] = gate(run.board->samplers[engine * run.rank_count + rank]);
     if (rank_closed == 0) continue;  // it never stopped
     closed = std::min(closed, rank_closed);
     open = std::max(open, rank_open);
@@ -44,15 +47,16 @@ void AddPauses(const RanksRun& run, RanksReport* report) {
   std::vector<double> whole_ms;
   std::vector<double> own_ms;
   for (uint64_t version = 1; version <= run.round_count; ++version) {
-    whole_ms.push_back(PauseMs(run, [&](const SamplerSlot& slot) {
-      return std::pair(slot.times[version].gate_closed_ns, slot.times[version].gate_open_ns);
-    }));
-    for (uint32_t rank = 0; rank < run.rank_count; ++rank) {
-      const SamplerTimes& times = run.board->samplers[rank].times[version];
-      own_ms.push_back(static_cast<double>(times.gate_open_ns - times.gate_closed_ns) * kMsPerNs);
+    const auto gate = [&](const SamplerSlot& slot) {
+      return Gate(slot.times[version].gate_closed_ns, slot.times[version].gate_open_ns);
+    };
+    for (uint32_t engine = 0; engine < run.engine_count; ++engine) whole_ms.push_back(PauseMs(run, engine, gate));
+    for (uint32_t index = 0; index < run.sampler_count(); ++index) {
+      const auto [closed, open] = gate(run.board->samplers[index]);
+      own_ms.push_back(static_cast<double>(open - closed) * kMsPerNs);
     }
   }
-  AddTimes("pause of all ranks", whole_ms, "first gate closed to last gate open", report);
+  AddTimes("pause of all ranks", whole_ms, "of an engine: first gate closed to last gate open", report);
   AddTimes("pause of each rank", own_ms, "", report);
 }
 
@@ -60,8 +64,8 @@ void AddPauses(const RanksRun& run, RanksReport* report) {
 void AddStage(const RanksRun& run, std::string what, double SamplerTimes::*stage, RanksReport* report) {
   std::vector<double> times_ms;
   for (uint64_t version = 1; version <= run.round_count; ++version) {
-    for (uint32_t rank = 0; rank < run.rank_count; ++rank) {
-      times_ms.push_back(run.board->samplers[rank].times[version].*stage * 1e3);
+    for (uint32_t index = 0; index < run.sampler_count(); ++index) {
+      times_ms.push_back(run.board->samplers[index].times[version].*stage * 1e3);
     }
   }
   AddTimes(std::move(what), times_ms, "", report);
@@ -81,7 +85,7 @@ void AddKills(const RanksRun& run, RanksReport* report) {
                                                                    "killed while it applied"};
   for (uint64_t version = run.round_count + 1; version <= run.newest(); ++version) {
     const double pause_ms = PauseMs(
-        run, [&](const SamplerSlot& slot) { return std::pair(slot.back_closed_ns[version], slot.back_open_ns[version]); });
+        run, 0, [&](const SamplerSlot& slot) { return Gate(slot.back_closed_ns[version], slot.back_open_ns[version]); });
     const std::string_view name = kNames[static_cast<size_t>(*run.DeathAt(version))];
     AddTimes(fmt::format("a rank {}: pause of the others", name), {pause_ms}, "no rank updated, then all", report);
   }
@@ -90,12 +94,13 @@ void AddKills(const RanksRun& run, RanksReport* report) {
 Status AddProofs(const RanksRun& run, RanksReport* report) {
   XORBIT_ASSIGN_OR_RETURN(const auto store, OpenFolderStore(PosixFileOps(), run.store));
   XORBIT_ASSIGN_OR_RETURN(Stream stream, Stream::Open(*store, kRanksStream));
-  StateDigest sum;
+  XORBIT_ASSIGN_OR_RETURN(const VersionRecord record, stream.CommittedRecord(run.newest()));
+  std::vector<StateDigest> sums(run.engine_count);
   uint64_t fetched_bytes = 0;
   uint64_t checked_bytes = 0;
-  for (uint32_t rank = 0; rank < run.rank_count; ++rank) {
-    const SamplerSlot& slot = run.board->samplers[rank];
-    sum += slot.state;
+  for (uint32_t index = 0; index < run.sampler_count(); ++index) {
+    const SamplerSlot& slot = run.board->samplers[index];
+    sums[index / run.rank_count] += slot.state;
     report->fetched_objects += slot.fetched.objects;
     fetched_bytes += slot.fetched.bytes;
     checked_bytes += slot.byte_count;
@@ -103,8 +108,7 @@ Status AddProofs(const RanksRun& run, RanksReport* report) {
       report->wrong_bytes += slot.times[version].wrong_bytes + slot.back_wrong_bytes[version];
     }
   }
-  XORBIT_ASSIGN_OR_RETURN(const VersionRecord record, stream.CommittedRecord(run.newest()));
-  report->digests_equal = sum == record.target;
+  report->digests_equal = std::ranges::all_of(sums, [&](const StateDigest& sum) { return sum == record.target; });
   report->payload_objects = run.newest() * run.trainer_count;
   uint64_t payload_bytes = 0;
   for (uint64_t version = 1; version <= run.newest(); ++version) {
@@ -146,6 +150,7 @@ Result<RanksReport> ReportOf(const RanksRun& run) {
   AddStage(run, "prepare", &SamplerTimes::prepare_s, &report);
   AddStage(run, "trainer rank: diff and encode", &TrainerTimes::encode_s,
            fmt::format("{} bytes of each of two states", run.board->trainers[0].byte_count), &report);
+  if (run.on_devices) AddStage(run, "trainer rank: copy to the host", &TrainerTimes::copy_out_s, "", &report);
   AddStage(run, "trainer rank: hash and store", &TrainerTimes::store_s, "", &report);
   AddKills(run, &report);
   XORBIT_RETURN_IF_ERROR(AddProofs(run, &report));
@@ -155,9 +160,10 @@ Result<RanksReport> ReportOf(const RanksRun& run) {
 
 std::string TableOf(const RanksRun& run, const RanksReport& report) {
   std::string text = fmt::format(
-      "{} sampler ranks, {} trainer ranks, {}; a model of {}, {:.3f} % of its elements changed, {} versions\n\n"
+      "{} engines of {} sampler ranks, {} trainer ranks, {}; a model of {}, {:.3f} % of its elements changed, {} versions\n\n"
       "{:<56} {:>14} {:>14} {:>14} {:>5}  {}\n",
-      run.rank_count, run.trainer_count, run.on_devices ? fmt::format("{} GPUs", run.device_count) : std::string("host memory"),
+      run.engine_count, run.rank_count, run.trainer_count,
+      run.on_devices ? fmt::format("{} GPUs", run.device_count) : std::string("host memory"),
       HumanBytes(static_cast<double>(run.model.byte_count())),
       static_cast<double>(run.model.formula.element_threshold) / 42949672.96, run.newest(), "", "median", "least", "most",
       "runs", "");
@@ -179,7 +185,8 @@ Json FieldsOf(const RanksRun& run, const RanksReport& report) {
                     {"runs", row.runs},
                     {"note", row.note}});
   }
-  return {{"ranks", run.rank_count},
+  return {{"engines", run.engine_count},
+          {"ranks", run.rank_count},
           {"trainers", run.trainer_count},
           {"devices", run.on_devices ? run.device_count : 0},
           {"model_bytes", run.model.byte_count()},
@@ -192,11 +199,12 @@ Json FieldsOf(const RanksRun& run, const RanksReport& report) {
 }
 
 std::string CsvOf(const RanksRun& run, const RanksReport& report, bool with_header) {
-  std::string text = with_header ? "ranks,trainers,devices,model_bytes,percent,what,unit,median,least,most,runs,note\n" : "";
+  std::string text =
+      with_header ? "engines,ranks,trainers,devices,model_bytes,percent,what,unit,median,least,most,runs,note\n" : "";
   for (const RanksRow& row : report.rows) {
     std::string note = row.note;
     std::ranges::replace(note, ',', ';');
-    text += fmt::format("{},{},{},{},{:.4f},{},{},{},{},{},{},{}\n", run.rank_count, run.trainer_count,
+    text += fmt::format("{},{},{},{},{},{:.4f},{},{},{},{},{},{},{}\n", run.engine_count, run.rank_count, run.trainer_count,
                         run.on_devices ? run.device_count : 0, run.model.byte_count(),
                         static_cast<double>(run.model.formula.element_threshold) / 42949672.96, row.what, row.unit,
                         ValueText(row, row.median), ValueText(row, row.least), ValueText(row, row.most), row.runs, note);

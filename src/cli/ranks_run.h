@@ -23,7 +23,8 @@ inline constexpr std::array kDeaths = {Death::kPrepared, Death::kGone, Death::kA
 
 struct RanksRun {
   RanksModel model;
-  uint32_t rank_count = 1;
+  uint32_t engine_count = 1;  // each a cohort of its own
+  uint32_t rank_count = 1;    // of an engine
   uint32_t trainer_count = 1;
   bool on_devices = false;
   uint32_t device_count = 1;  // used
@@ -34,6 +35,7 @@ struct RanksRun {
   fs::path cache;             // of this host
   Board* board = nullptr;
 
+  uint32_t sampler_count() const { return engine_count * rank_count; }  // engine by engine
   uint64_t newest() const { return round_count + (with_kills ? kDeaths.size() : 0); }
   // Where rank `index` lies; -1: in host memory.
   int DeviceOf(uint32_t index) const { return on_devices ? static_cast<int>(index % device_count) : -1; }
@@ -42,7 +44,7 @@ struct RanksRun {
     if (version <= round_count || version > newest()) return std::nullopt;
     return kDeaths[version - round_count - 1];
   }
-  // Another rank each time.
+  // Another rank of the first engine each time.
   uint32_t VictimAt(uint64_t version) const { return static_cast<uint32_t>(version % rank_count); }
 };
 
@@ -51,6 +53,6 @@ inline constexpr std::string_view kRanksStream = "ranks";
 // The bodies of the processes: each fills memory, does its part to the newest version, and writes down on the board what it
 // measured. An error is one line.
 Status RunTrainer(const RanksRun& run, uint32_t rank);
-Status RunSampler(const RanksRun& run, uint32_t rank, uint32_t life);
+Status RunSampler(const RanksRun& run, uint32_t index, uint32_t life);
 
 }  // namespace xorbit

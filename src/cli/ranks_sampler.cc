@@ -43,7 +43,8 @@ void KillMyself() { ::kill(::getpid(), SIGKILL); }
 // A rank's place in its cohort, whose process can be made to die at a step.
 class MortalMember final : public CohortMember {
  public:
-  MortalMember(std::unique_ptr<CohortMember> member, const RanksRun& run) : member_(std::move(member)), run_(run) {}
+  MortalMember(std::unique_ptr<CohortMember> member, const RanksRun& run, bool can_die)
+      : member_(std::move(member)), run_(run), can_die_(can_die) {}
 
   // In the next session. `apply_s`: about how long an apply takes.
   void DieAt(Death death, double apply_s) {
@@ -57,7 +58,7 @@ class MortalMember final : public CohortMember {
   Result<std::optional<SessionTarget>> Pending() override { return member_->Pending(); }
   Result<SessionTarget> Open(const SessionTarget& wanted) override {
     Result<SessionTarget> target = member_->Open(wanted);
-    if (target.ok()) ++run_.board->opened[target->to];
+    if (target.ok() && can_die_) ++run_.board->opened[target->to];
     to_ = wanted.to;
     return target;
   }
@@ -88,6 +89,7 @@ class MortalMember final : public CohortMember {
  private:
   std::unique_ptr<CohortMember> member_;
   const RanksRun& run_;
+  bool can_die_;
   std::optional<Death> death_;
   double apply_s_ = 0;
   uint64_t to_ = 0;
@@ -102,13 +104,14 @@ double SecondsOf(const StageTimers& timers, std::string_view name) {
 
 class Sampler {
  public:
-  Sampler(const RanksRun& run, uint32_t rank) : run_(run), rank_(rank), slot_(run.board->samplers[rank]) {}
+  Sampler(const RanksRun& run, uint32_t index)
+      : run_(run), index_(index), rank_(index % run.rank_count), slot_(run.board->samplers[index]) {}
 
   // Version 0 in memory, as after a checkpoint was loaded; then what the cohort has committed meanwhile.
   Status Start() {
     XORBIT_ASSIGN_OR_RETURN(map_, SamplerMap(run_.model, rank_, run_.rank_count));
     const RegionPlaces places = PlaceRegions(map_);
-    XORBIT_ASSIGN_OR_RETURN(memory_, MakeFormulaMemory(run_.DeviceOf(rank_), places.byte_count, run_.model.formula,
+    XORBIT_ASSIGN_OR_RETURN(memory_, MakeFormulaMemory(run_.DeviceOf(index_), places.byte_count, run_.model.formula,
                                                        PiecesOf(run_.model, map_, places)));
     XORBIT_RETURN_IF_ERROR(memory_->Fill(false));
     for (size_t i = 0; i < places.offsets.size(); ++i) {
@@ -134,8 +137,8 @@ class Sampler {
       ++version;
     }
     for (; version <= run_.newest(); ++version) {
-      XORBIT_RETURN_IF_ERROR(Meet(run_.board, MeetingOf(version), run_.rank_count));
-      if (run_.DeathAt(version)) XORBIT_RETURN_IF_ERROR(SufferDeath(version));
+      XORBIT_RETURN_IF_ERROR(Meet(run_.board, MeetingOf(version), run_.sampler_count()));
+      if (run_.DeathAt(version) && engine() == 0) XORBIT_RETURN_IF_ERROR(SufferDeath(version));
       XORBIT_RETURN_IF_ERROR(TakeUpdate(version));
     }
     XORBIT_ASSIGN_OR_RETURN(slot_.state,
@@ -144,6 +147,7 @@ class Sampler {
   }
 
  private:
+  uint32_t engine() const { return index_ / run_.rank_count; }
   static uint32_t MeetingOf(uint64_t version) { return static_cast<uint32_t>(2 * version); }
 
   Status OpenStores() {
@@ -158,11 +162,12 @@ class Sampler {
     std::unique_ptr<CohortMember> member = AloneMember();
     if (run_.rank_count > 1) {
       CohortOptions options;
+      options.prefix = "engine-" + std::to_string(engine());
       options.rank = rank_;
       options.rank_count = run_.rank_count;
       XORBIT_ASSIGN_OR_RETURN(member, MakeStoreCohort(*meeting_place_, options));
     }
-    member_ = std::make_unique<MortalMember>(std::move(member), run_);
+    member_ = std::make_unique<MortalMember>(std::move(member), run_, engine() == 0);
     backend_ = MakeCpuBackend();
     if (run_.on_devices) {
       XORBIT_ASSIGN_OR_RETURN(backend_, MakeCudaBackend());
@@ -215,10 +220,11 @@ class Sampler {
   }
 
   const RanksRun& run_;
+  const uint32_t index_;
   const uint32_t rank_;
   SamplerSlot& slot_;
   uint32_t life_ = 0;
-  const int threads_ = std::max(1, DefaultThreadCount() / static_cast<int>(run_.rank_count));
+  const int threads_ = std::max(1, DefaultThreadCount() / static_cast<int>(run_.sampler_count()));
 
   LiveMap map_;
   std::unique_ptr<FormulaMemory> memory_;
@@ -236,6 +242,6 @@ class Sampler {
 
 }  // namespace
 
-Status RunSampler(const RanksRun& run, uint32_t rank, uint32_t life) { return Sampler(run, rank).Run(life); }
+Status RunSampler(const RanksRun& run, uint32_t index, uint32_t life) { return Sampler(run, index).Run(life); }
 
 }  // namespace xorbit

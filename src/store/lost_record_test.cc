@@ -93,6 +93,13 @@ TEST_F(LostRecordTest, IsToldByTheWholeVersion) {
   ExpectRefusalNaming(ReadAnchor(stream_, kLost)->folder + "model.safetensors");
 }
 
+TEST_F(LostRecordTest, IsToldByTombstones) {
+  PublishChain(stream_, kLost);
+  ASSERT_TRUE(stream_.PutTombstones({1, {{kLost - 1, kLost, "lost"}}, {}}).ok());
+  Lose(/*keep_hint=*/false);
+  ExpectRefusalNaming("run-1/tombstones");
+}
+
 TEST_F(LostRecordTest, IsNotSuspectedWhereOnlyPublicationsToItAre) {
   PublishChain(stream_, kLost);
   Lose(/*keep_hint=*/false);  // nothing tells that version 3 was decided, and one publication to it is sealed

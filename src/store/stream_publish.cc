@@ -96,7 +96,13 @@ Status Stream::FindTraces() {
     const auto version = DecidedBefore(id, object.key);
     if (version && *version >= trace.version) trace = {*version, object.key};
   }
+  XORBIT_RETURN_IF_ERROR(ReadTombstones());
   const std::lock_guard lock(state_->mutex);
+  const auto listed = [&](uint64_t version) {  // collectors give up nothing that leads to an undecided version
+    if (version > trace.version) trace = {version, id + "/tombstones"};
+  };
+  for (const PublicationPlace& place : state_->dead) listed(place.target_version);
+  for (const uint64_t version : state_->dead_anchors) listed(version);
   state_->trace = std::move(trace);
   return {};
 }

@@ -17,6 +17,22 @@ enum class Direction { kForward, kInverse };
 
 inline constexpr uint64_t kDefaultLocaliseBytes = uint64_t{32} << 20;
 
+// How a device takes payloads of mask codecs. Host memory looks at none of it.
+struct MaskOptions {
+  // Who decodes frames: "engine", "kernels" or "cpu"; empty: the first of these that this machine has.
+  std::string decoder;
+  // Device memory for the masks of one batch, of which slot_count (2 to 4) are used in turn. 0: by what is free.
+  uint64_t slot_bytes = 0;
+  uint32_t slot_count = 2;
+  // Instead of memory of the update's own, in the pause and in Undo: such as what the engine computes in while it serves. Must
+  // outlive the update; its contents are lost.
+  MutableBytes lent_dev{};
+  // The most host memory for inner frames, whose outer Zstd Prepare undoes.
+  uint64_t inner_budget_bytes = uint64_t{32} << 30;
+  // Where a device has room, they are copied there before the pause, unless this is set: then it reads them over the bus.
+  bool keeps_inner_on_host = false;
+};
+
 struct PrepareOptions {
   int threads = 1;
   Direction direction = Direction::kForward;
@@ -36,6 +52,7 @@ struct PrepareOptions {
   uint64_t localise_budget_bytes = kDefaultLocaliseBytes;
   // How hard Prepare may work while the engine serves. On a device only.
   ServingThrottle throttle = {};
+  MaskOptions masks{};
 };
 
 // Lane 0 over the counted elements of one record that this memory holds, before and after in the direction taken.

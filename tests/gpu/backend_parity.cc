@@ -17,8 +17,21 @@ std::vector<MutableBytes> RegionsOf(const Case& c) {
 // One unit of work at a time, so that even a small update takes many slices.
 constexpr ServingThrottle kShortSlices{1, 1, 1, 1};
 
-void CheckOnce(const Backend& cuda_backend, const Backend& cpu_backend, const Case& c, const PrepareOptions& options,
-               Report* report) {
+}  // namespace
+
+void CompareReports(const PrepareReport& got, const PrepareReport& want, const std::string& what, Report* report) {
+  report->Check(got.change_count == want.change_count, what + "change count");
+  report->Check(got.local_change_count == want.local_change_count, what + "elements to write: expected " +
+                                                                       std::to_string(want.local_change_count) + ", got " +
+                                                                       std::to_string(got.local_change_count));
+  report->Check(got.record_count == want.record_count, what + "record count");
+  report->Check(got.change == want.change,
+                what + "change digest: expected " + ToText(want.change) + ", got " + ToText(got.change));
+  report->Check(got.sums == want.sums, what + "sums of records");
+}
+
+void CheckPrepared(const Backend& cuda_backend, const Backend& cpu_backend, const Case& c, const PrepareOptions& options,
+                   Report* report) {
   const std::string what = Where(
       c, std::string("backend") + (options.keep_undo_log ? ", undo log" : "") + (options.partial ? ", partial" : "") + ": ");
   report->Check(SetLive(c, *c.update.before), what + "upload");
@@ -46,19 +59,6 @@ void CheckOnce(const Backend& cuda_backend, const Backend& cpu_backend, const Ca
   report->Check(FirstDifference(c, *c.update.after).empty(), what + "refused: " + FirstDifference(c, *c.update.after));
 }
 
-}  // namespace
-
-void CompareReports(const PrepareReport& got, const PrepareReport& want, const std::string& what, Report* report) {
-  report->Check(got.change_count == want.change_count, what + "change count");
-  report->Check(got.local_change_count == want.local_change_count, what + "elements to write: expected " +
-                                                                       std::to_string(want.local_change_count) + ", got " +
-                                                                       std::to_string(got.local_change_count));
-  report->Check(got.record_count == want.record_count, what + "record count");
-  report->Check(got.change == want.change,
-                what + "change digest: expected " + ToText(want.change) + ", got " + ToText(got.change));
-  report->Check(got.sums == want.sums, what + "sums of records");
-}
-
 void CheckBackend(const Backend& cuda_backend, const Backend& cpu_backend, const Case& c, Report* report) {
   for (const bool keep_undo_log : {false, true}) {
     for (const bool partial : {false, true}) {
@@ -66,7 +66,7 @@ void CheckBackend(const Backend& cuda_backend, const Backend& cpu_backend, const
       options.keep_undo_log = keep_undo_log;
       options.partial = partial;
       options.throttle = partial ? kShortSlices : ServingThrottle::None();
-      CheckOnce(cuda_backend, cpu_backend, c, options, report);
+      CheckPrepared(cuda_backend, cpu_backend, c, options, report);
     }
   }
   report->Check(SetLive(c, *c.update.before), Where(c, "upload"));

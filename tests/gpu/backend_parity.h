@@ -10,6 +10,10 @@ namespace xorbit::gpu_check {
 void CompareReports(const PrepareReport& got, const PrepareReport& want, const std::string& what,
                     cuda::testing::Report* report);
 
+// One update with these options: there, back, and over another state.
+void CheckPrepared(const Backend& cuda_backend, const Backend& cpu_backend, const Case& c, const PrepareOptions& options,
+                   cuda::testing::Report* report);
+
 void CheckBackend(const Backend& cuda_backend, const Backend& cpu_backend, const Case& c, cuda::testing::Report* report);
 
 }  // namespace xorbit::gpu_check

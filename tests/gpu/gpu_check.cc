@@ -6,15 +6,18 @@
 #include <cstdio>
 
 #include "backend/cuda/cuda_status.h"
+#include "backend/cuda/testing/mask_bench.h"
 #include "backend/cuda/testing/receive_bench.h"
 #include "backend/cuda/testing/send_bench.h"
 #include "backend/cuda/testing/serving_bench.h"
+#include "mask_parity.h"
 #include "parity.h"
 #include "send_parity.h"
 
 namespace xorbit::gpu_check {
 namespace {
 
+using cuda::testing::BenchMasks;
 using cuda::testing::BenchOptions;
 using cuda::testing::BenchPinnedSend;
 using cuda::testing::BenchReceive;
@@ -23,6 +26,7 @@ using cuda::testing::BenchYardsticks;
 using cuda::testing::BigModel;
 using cuda::testing::MakeMatrices;
 using cuda::testing::MakeShare;
+using cuda::testing::MaskBenchOptions;
 using cuda::testing::Report;
 using cuda::testing::SendBenchOptions;
 using cuda::testing::ServingOptions;
@@ -38,6 +42,9 @@ struct Options {
   double yardstick_gigabytes = 0;
   int repeats = 20;
   BenchOptions bench;
+  uint64_t mask_parity_count = 0;
+  double mask_gigabytes = 0;
+  MaskBenchOptions masks;
   double send_parity_seconds = 0;
   double send_gigabytes = 0;
   double send_pinned_gigabytes = 0;
@@ -73,6 +80,7 @@ int Run(const Options& options) {
   report.Note("device", "multiprocessors", std::to_string(device.multiProcessorCount));
   if (options.parity_count > 0) CheckParity(options.first_seed, options.parity_count, &report);
   report.Note("parity", "checks", std::to_string(report.check_count()));
+  if (options.mask_parity_count > 0) CheckMasks(options.first_seed, options.mask_parity_count, &report);
   if (options.send_parity_seconds > 0) CheckSendParity(options.first_seed, options.send_parity_seconds, &report);
   if (options.send_gigabytes > 0) {
     SendBenchOptions send = options.send;
@@ -87,6 +95,7 @@ int Run(const Options& options) {
     if (model.ok()) BenchServing(*model, options.serving, &report);
   }
   if (options.yardstick_gigabytes > 0) BenchYardsticks(Bytes(options.yardstick_gigabytes), &report);
+  if (options.mask_gigabytes > 0) BenchMasks(Bytes(options.mask_gigabytes), options.masks, &report);
   if (options.share_gigabytes > 0) Bench(MakeShare(Bytes(options.share_gigabytes), false), options, &report);
   if (options.share_random_gigabytes > 0) Bench(MakeShare(Bytes(options.share_random_gigabytes), true), options, &report);
   for (const double percent : options.percents) {
@@ -119,6 +128,12 @@ int main(int argc, char** argv) {
   app.add_option("--stream", options.bench.stream_bytes_per_change,
                  "stream tiles with a change in so many bytes or fewer; several may be tried, 0 is never");
   app.add_flag("!--no-undo-log", options.bench.with_undo_log, "leave out the variants that need an undo log");
+  app.add_option("--mask-parity", options.mask_parity_count, "number of updates of mask codecs to compare with the CPU");
+  app.add_option("--mask-bench", options.mask_gigabytes, "gigabytes of the reference's share (111.25), by mask codecs");
+  app.add_option("--mask-codec", options.masks.codecs, "mask codecs of the benchmark; several may be given");
+  app.add_option("--mask-slot", options.masks.slot_megabytes, "megabytes of a slot to try; 0 is the default");
+  app.add_option("--decoder", options.masks.decoders, "decoders of the benchmark: engine, kernels, cpu");
+  app.add_flag("--mask-on-host", options.masks.tries_host, "also with frames read over the bus");
   app.add_option("--sender-parity", options.send_parity_seconds, "seconds of comparing the sender's payloads with the CPU's");
   app.add_option("--sender-bench", options.send_gigabytes, "gigabytes of each of two states to encode the difference of (40)");
   app.add_option("--sender-pinned", options.send_pinned_gigabytes,

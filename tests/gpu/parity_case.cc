@@ -11,10 +11,10 @@ using cuda::testing::Upload;
 
 std::string Where(const Case& c, const std::string& what) { return "parity seed " + std::to_string(c.seed) + ": " + what; }
 
-Result<Case> MakeCase(const Backend& backend, uint64_t seed) {
+Result<Case> MakeCase(const Backend& backend, uint64_t seed, CodecId codec, const EncodeOptions& encoding) {
   Case c;
   c.seed = seed;
-  XORBIT_ASSIGN_OR_RETURN(c.update, cuda::testing::MakeRandomUpdate(backend, seed, 20'000));
+  XORBIT_ASSIGN_OR_RETURN(c.update, cuda::testing::MakeRandomUpdate(backend, seed, 20'000, codec, encoding));
   Random random(seed);
   c.map = seed % 4 == 0 ? CanonicalMap(c.layout()) : RandomLiveMap(random, c.layout()).Make();
   const bool half_bytes = std::any_of(c.map.pieces().begin(), c.map.pieces().end(),

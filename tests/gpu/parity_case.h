@@ -24,7 +24,8 @@ struct Case {
 
 // "parity seed N: what".
 std::string Where(const Case& c, const std::string& what);
-Result<Case> MakeCase(const Backend& backend, uint64_t seed);
+Result<Case> MakeCase(const Backend& backend, uint64_t seed, CodecId codec = CodecId::kSparse,
+                      const EncodeOptions& encoding = {});
 // The regions' bytes, were they set from these tensors; bytes of no piece are 0xa5.
 std::vector<Buffer> ImageOf(const Case& c, const RandomTensors& tensors);
 Status SetLive(const Case& c, const RandomTensors& tensors);

@@ -6,6 +6,8 @@
 #include "backend/cuda/binding_plan.h"
 #include "backend/cuda/cuda_status.h"
 #include "backend/cuda/device.h"
+#include "backend/cuda/mask/mask_plan.h"
+#include "backend/cuda/mask/mask_update.h"
 #include "backend/cuda/paced_run.h"
 #include "backend/cuda/report_of.h"
 #include "backend/cuda/staged_update.h"
@@ -188,6 +190,8 @@ class DeviceUpdate final : public PreparedUpdate {
 Result<std::unique_ptr<PreparedUpdate>> PrepareOnDevice(const Layout& layout, std::span<const PayloadView> payloads,
                                                         const LiveMemory& live, const PrepareOptions& options, int device) {
   XORBIT_RETURN_IF_ERROR(CheckMemory(layout, live));
+  const bool has_masks = std::ranges::any_of(payloads, [](const PayloadView& one) { return IsMaskCodec(one.info.codec); });
+  if (has_masks) return PrepareMasksOnDevice(layout, payloads, live, options, device);
   auto update = std::make_unique<DeviceUpdate>(device, *live.map);
   XORBIT_RETURN_IF_ERROR(update->Prepare(layout, payloads, live, options));
   return std::unique_ptr<PreparedUpdate>(std::move(update));

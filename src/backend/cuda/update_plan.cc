@@ -117,13 +117,16 @@ void PlanStarts(const EncodedSegmentView& view, std::span<const LivePart> parts,
   }
 }
 
-Result<SegmentPlan> PlanSegment(const PayloadSegment& segment, std::span<const uint64_t> tensor_keys, UpdatePlan* update) {
-  // The host's reader checks what can be checked without decoding: records ascend and stay inside segment and body.
-  XORBIT_RETURN_IF_ERROR(FindCodec(CodecId::kSparse)->Open(segment.map, segment.view).status());
+Result<SegmentPlan> PlanSegment(const PayloadSegment& segment, TileSource source, std::span<const uint64_t> tensor_keys,
+                                UpdatePlan* update) {
   SegmentPlan plan;
   plan.segment = &segment;
-  XORBIT_ASSIGN_OR_RETURN(const SegmentTables tables, ParseTables(segment.view.tables, segment.map.unit_bytes()));
-  PlanTables(tables, segment.map.unit_bytes(), &plan);
+  if (source == TileSource::kSparse) {
+    // The host's reader checks what can be checked without decoding: records ascend and stay inside segment and body.
+    XORBIT_RETURN_IF_ERROR(FindCodec(CodecId::kSparse)->Open(segment.map, segment.view).status());
+    XORBIT_ASSIGN_OR_RETURN(const SegmentTables tables, ParseTables(segment.view.tables, segment.map.unit_bytes()));
+    PlanTables(tables, segment.map.unit_bytes(), &plan);
+  }
   plan.device.is_absent = update->map->is_absent(segment.map.group()) ? 1 : 0;
   PlanParts(segment.map, tensor_keys, update, &plan);
   PlanStarts(segment.view, plan.parts, &plan.starts);
@@ -151,7 +154,7 @@ void PlanAllBoxes(UpdatePlan* update) {
 }  // namespace
 
 Result<UpdatePlan> PlanUpdate(const Layout& layout, std::span<const PayloadView> payloads, const LiveMap& map,
-                              std::span<const RegionBounds> places) {
+                              std::span<const RegionBounds> places, TileSource source) {
   XORBIT_RETURN_IF_ERROR(CheckHalfBytes(map, places));
   const std::vector<uint64_t> tensor_keys = TensorKeysOf(layout);
   UpdatePlan update;
@@ -160,12 +163,9 @@ Result<UpdatePlan> PlanUpdate(const Layout& layout, std::span<const PayloadView>
   update.live = MakeLiveTables(layout, map, places);
   PlanTies(layout, &update);
   for (size_t p = 0; p < payloads.size(); ++p) {
-    if (payloads[p].info.codec != CodecId::kSparse) {
-      return UnsupportedError("the CUDA backend does not read payloads of a mask codec yet: apply them with the CPU backend");
-    }
     for (const PayloadSegment& segment : payloads[p].segments) {
       if (segment.view.record_count == 0) continue;
-      XORBIT_ASSIGN_OR_RETURN(SegmentPlan plan, PlanSegment(segment, tensor_keys, &update));
+      XORBIT_ASSIGN_OR_RETURN(SegmentPlan plan, PlanSegment(segment, source, tensor_keys, &update));
       plan.payload_index = static_cast<uint32_t>(p);
       plan.device.payload_index = plan.payload_index;
       plan.device.first_tile = update.tile_count;

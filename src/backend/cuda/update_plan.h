@@ -48,11 +48,17 @@ struct UpdatePlan {
   uint32_t table_bytes = 0;
 };
 
+// What the payloads' tiles are.
+enum class TileSource {
+  kSparse,  // the sparse codec's, which nobody has checked
+  kMasks,   // stretches of masks (mask/mask_plan.h), made by ourselves: without tables and bodies
+};
+
 // Plans all payloads as one update of live memory; `places` are those of PlacesOf: where each region and kept copy begins and
-// how far its words may be touched. Payloads, layout and map must outlive the plan. kUnsupported for codecs other than the
-// sparse one; kCorrupt where the sparse codec's Open says so.
+// how far its words may be touched. Payloads, layout and map must outlive the plan. kCorrupt where the sparse codec's Open says
+// so.
 Result<UpdatePlan> PlanUpdate(const Layout& layout, std::span<const PayloadView> payloads, const LiveMap& map,
-                              std::span<const RegionBounds> places);
+                              std::span<const RegionBounds> places, TileSource source = TileSource::kSparse);
 
 // What UpdateOnDevice::stream_bytes_per_change should be: 0 unless most changes lie in tiles that gain by it, since the kernel
 // that can stream is slower at all others.

@@ -81,7 +81,7 @@ Result<LiveMap> MapOf(const BigModel& model) {
 
 double EntropyBits(double p) { return p <= 0 || p >= 1 ? 0 : -(p * std::log2(p) + (1 - p) * std::log2(1 - p)); }
 
-Status EncodeModel(BigModel* model) {
+Status EncodeModel(CodecId codec, BigModel* model) {
   const std::vector<SegmentMap> maps = PlaceTensors(model);
   XORBIT_ASSIGN_OR_RETURN(model->map, MapOf(*model));
   const auto backend = MakeCpuBackend();
@@ -92,7 +92,7 @@ Status EncodeModel(BigModel* model) {
   uint64_t first_byte = 0;
   for (const SegmentMap& map : maps) {
     const FormulaSource source(model->formula, first_byte, map.unit_bytes(), map.element_count());
-    XORBIT_ASSIGN_OR_RETURN(EncodedSegment segment, backend->Encode(model->layout, map, source, CodecId::kSparse, options));
+    XORBIT_ASSIGN_OR_RETURN(EncodedSegment segment, backend->Encode(model->layout, map, source, codec, options));
     const double elements = static_cast<double>(map.element_count());
     const double changes = static_cast<double>(segment.change_count);
     const double value_bits = model->formula.random_bytes ? 8 : 3;
@@ -101,7 +101,7 @@ Status EncodeModel(BigModel* model) {
     segments.push_back(std::move(segment));
   }
   XORBIT_ASSIGN_OR_RETURN(Payload payload,
-                          WritePayload(model->layout, {CodecId::kSparse, 0, 1}, maps, std::move(segments), options.threads));
+                          WritePayload(model->layout, {codec, 0, 1}, maps, std::move(segments), options.threads));
   model->payload_bytes = std::move(payload.head);
   for (Buffer& piece : payload.body) {
     AppendBytes(model->payload_bytes, piece);
@@ -116,7 +116,7 @@ uint64_t ThresholdOf(double probability) { return static_cast<uint64_t>(std::llr
 
 }  // namespace
 
-Result<BigModel> MakeShare(uint64_t byte_count, bool random_bytes) {
+Result<BigModel> MakeShare(uint64_t byte_count, bool random_bytes, CodecId codec) {
   constexpr uint64_t kExperts = 60'000;
   constexpr uint64_t kDenseLayers = 200;
   const uint64_t dense_bytes = byte_count / 17;
@@ -139,7 +139,7 @@ Result<BigModel> MakeShare(uint64_t byte_count, bool random_bytes) {
   model.formula.cell_threshold = ThresholdOf(0.00085 * kCellBytes);
   model.formula.unit_bytes = 1;
   model.formula.random_bytes = random_bytes;
-  XORBIT_RETURN_IF_ERROR(EncodeModel(&model));
+  XORBIT_RETURN_IF_ERROR(EncodeModel(codec, &model));
   return model;
 }
 
@@ -156,7 +156,7 @@ Result<BigModel> MakeMatrices(Dtype dtype, uint64_t byte_count, double share_of_
   XORBIT_ASSIGN_OR_RETURN(model.layout, Layout::Make(std::move(tensors)));
   model.formula.unit_bytes = unit_bytes;
   model.formula.element_threshold = ThresholdOf(share_of_elements);
-  XORBIT_RETURN_IF_ERROR(EncodeModel(&model));
+  XORBIT_RETURN_IF_ERROR(EncodeModel(CodecId::kSparse, &model));
   return model;
 }
 

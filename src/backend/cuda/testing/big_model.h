@@ -24,7 +24,7 @@ struct BigModel {
 
 // The share of one of four GPUs in the reference's workload, scaled to about `byte_count`: 60,000 experts' packed 4-bit
 // weights, as many block scales and FP32 globals, BF16 dense layers; 0.085 % of the bytes change, one byte at a time.
-Result<BigModel> MakeShare(uint64_t byte_count, bool random_bytes);
+Result<BigModel> MakeShare(uint64_t byte_count, bool random_bytes, CodecId codec = CodecId::kSparse);
 
 // Matrices of 64 MiB, BF16 or of one byte an element, of whose elements a share changes in the low byte by one bit.
 Result<BigModel> MakeMatrices(Dtype dtype, uint64_t byte_count, double share_of_elements);

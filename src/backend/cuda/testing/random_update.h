@@ -23,15 +23,16 @@ struct RandomUpdate {
 };
 
 // Encodes before and after, for owners that share the model so.
-inline Status EncodeRandomUpdate(const Backend& backend, uint32_t owner_count, Split split, RandomUpdate* update) {
+inline Status EncodeRandomUpdate(const Backend& backend, uint32_t owner_count, Split split, RandomUpdate* update,
+                                 CodecId codec = CodecId::kSparse, const EncodeOptions& options = {}) {
   XORBIT_ASSIGN_OR_RETURN(const auto owners, PlanOwners(update->layout, owner_count, split));
   for (uint32_t i = 0; i < owner_count; ++i) {
     XORBIT_ASSIGN_OR_RETURN(
         EncodedOwner encoded,
         backend.EncodeDiff(update->layout, owners[i], {.bytes = InTensors(owners[i], update->before->bytes())},
-                           InTensors(owners[i], update->after->bytes()), CodecId::kSparse, {}));
-    XORBIT_ASSIGN_OR_RETURN(Payload payload, WritePayload(update->layout, {CodecId::kSparse, i, owner_count}, owners[i],
-                                                          std::move(encoded.segments), 1));
+                           InTensors(owners[i], update->after->bytes()), codec, options));
+    XORBIT_ASSIGN_OR_RETURN(Payload payload,
+                            WritePayload(update->layout, {codec, i, owner_count}, owners[i], std::move(encoded.segments), 1));
     Buffer bytes = std::move(payload.head);
     for (const Buffer& piece : payload.body) AppendBytes(bytes, piece);
     update->payload_bytes.push_back(std::move(bytes));
@@ -46,7 +47,8 @@ inline Status EncodeRandomUpdate(const Backend& backend, uint32_t owner_count, S
 // Densities from none to all, by seed; every dtype, unit and way to split.
 inline constexpr std::array<uint64_t, 6> kDensities = {0, 1, 10, 200, 700, 1000};
 inline constexpr std::array<Split, 3> kSplits = {Split::kWhole, Split::kRange, Split::kColumn};
-inline Result<RandomUpdate> MakeRandomUpdate(const Backend& backend, uint64_t seed, uint64_t max_elements) {
+inline Result<RandomUpdate> MakeRandomUpdate(const Backend& backend, uint64_t seed, uint64_t max_elements,
+                                             CodecId codec = CodecId::kSparse, const EncodeOptions& options = {}) {
   Random random(seed);
   RandomUpdate update;
   update.layout = RandomLayout(random, 10, max_elements);
@@ -55,7 +57,7 @@ inline Result<RandomUpdate> MakeRandomUpdate(const Backend& backend, uint64_t se
   update.after->CopyFrom(*update.before);
   update.after->Mutate(random, update.layout, kDensities[seed % kDensities.size()]);
   const auto owner_count = static_cast<uint32_t>(Between(random, 1, 4));
-  XORBIT_RETURN_IF_ERROR(EncodeRandomUpdate(backend, owner_count, kSplits[seed % kSplits.size()], &update));
+  XORBIT_RETURN_IF_ERROR(EncodeRandomUpdate(backend, owner_count, kSplits[seed % kSplits.size()], &update, codec, options));
   return update;
 }
 

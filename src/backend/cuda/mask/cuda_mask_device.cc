@@ -1,0 +1,183 @@
+#include "backend/cuda/mask/cuda_mask_device.h"
+
+#include <algorithm>
+#include <string>
+
+#include "backend/cuda/arena.h"
+#include "backend/cuda/cuda_status.h"
+#include "backend/cuda/paced_run.h"
+#include "codec/mask_format.h"
+
+namespace xorbit::cuda {
+namespace {
+
+struct MaskPlaces {
+  MasksOnDevice masks{};
+  FrameOnDevice* frames;
+  uint32_t* frame_of_tile;
+  uint32_t* decoded_bytes;
+  uint64_t used_bytes;
+};
+
+MaskPlaces Place(const MaskPlan& plan, uint8_t* memory) {
+  Arena arena(memory);
+  MaskPlaces places{};
+  places.frames = arena.Take<FrameOnDevice>(plan.frames.size());
+  places.frame_of_tile = arena.Take<uint32_t>(plan.frame_of_tile.size());
+  places.decoded_bytes = arena.Take<uint32_t>(plan.frames.size());
+  places.masks.states = arena.Take<FrameState>(plan.frames.size());
+  places.masks.applied_count = arena.Take<uint64_t>(1);
+  places.masks.frames = places.frames;
+  places.masks.frame_of_tile = places.frame_of_tile;
+  places.masks.decoded_bytes = places.decoded_bytes;
+  places.used_bytes = arena.used_bytes();
+  return places;
+}
+
+BindingStep StepOf(MaskPass pass) { return pass == MaskPass::kPreflight ? BindingStep::kCheck : BindingStep::kFollowXor; }
+
+}  // namespace
+
+Result<std::unique_ptr<CudaMaskDevice>> CudaMaskDevice::Make(MaskPlan* plan, const StageOptions& options) {
+  auto device = std::unique_ptr<CudaMaskDevice>(new CudaMaskDevice());
+  device->plan_ = plan;
+  device->throttle_ = options.throttle;
+  XORBIT_ASSIGN_OR_RETURN(device->decodes_, MakeStream());
+  XORBIT_ASSIGN_OR_RETURN(device->updates_, MakeStream());
+  for (uint32_t i = 0; i < kMostSlots; ++i) {
+    XORBIT_ASSIGN_OR_RETURN(device->decoded_[i], MakeSleepingEvent());
+    XORBIT_ASSIGN_OR_RETURN(device->used_[i], MakeSleepingEvent());
+  }
+  XORBIT_ASSIGN_OR_RETURN(device->tables_, DeviceBuffer::Make(StagedUpdate::BytesFor(plan->update, options)));
+  XORBIT_ASSIGN_OR_RETURN(device->staged_,
+                          StagedUpdate::Stage(plan->update, options, device->tables_.data_dev(), device->updates_.get()));
+  XORBIT_ASSIGN_OR_RETURN(device->memory_, DeviceBuffer::Make(Place(*plan, nullptr).used_bytes));
+  const MaskPlaces places = Place(*plan, device->memory_.data_dev());
+  device->masks_ = places.masks;
+  XORBIT_RETURN_IF_ERROR(CopyPaced(places.frame_of_tile, plan->frame_of_tile.data(),
+                                   plan->frame_of_tile.size() * sizeof(uint32_t), "the tiles' frames", options.throttle,
+                                   device->updates_.get()));
+  XORBIT_RETURN_IF_ERROR(
+      CudaStatus(cudaMemsetAsync(places.masks.states, 0, plan->frames.size() * sizeof(FrameState), device->updates_.get()),
+                 "cudaMemsetAsync of the frames' states"));
+  XORBIT_ASSIGN_OR_RETURN(device->findings_,
+                          PinnedBuffer::Make(device->staged_.payload_count() * sizeof(PayloadCounters) + sizeof(uint64_t)));
+  return device;
+}
+
+Status CudaMaskDevice::UseSlots(const MaskSlots& slots) {
+  if (slots.count < 2 || slots.count > kMostSlots) {
+    return UsageError("masks are decoded into 2 to " + std::to_string(kMostSlots) + " slots");
+  }
+  if (slots.slot_bytes() < kMaxFrameBytes) {
+    return UsageError("a slot must hold " + std::to_string(kMaxFrameBytes) + " bytes of masks, and has room for " +
+                      std::to_string(slots.slot_bytes()));
+  }
+  if (reinterpret_cast<uint64_t>(slots.memory.data()) % kMaskAlignment != 0) {
+    return UsageError("memory for slots must begin on a multiple of " + std::to_string(kMaskAlignment) + " bytes");
+  }
+  slots_ = slots;
+  slots_are_zero_ = false;
+  batches_ = PlanBatches(slots.slot_bytes(), plan_);
+  XORBIT_RETURN_IF_ERROR(CopyPaced(const_cast<FrameOnDevice*>(masks_.frames), plan_->frames.data(),
+                                   plan_->frames.size() * sizeof(FrameOnDevice), "the frames", throttle_, updates_.get()));
+  return CudaStatus(cudaStreamSynchronize(updates_.get()), "cudaStreamSynchronize after staging");
+}
+
+Status CudaMaskDevice::Begin(const FrameDecoder& decoder) {
+  XORBIT_RETURN_IF_ERROR(staged_.ClearCounters(updates_.get()));
+  XORBIT_RETURN_IF_ERROR(
+      CudaStatus(cudaMemsetAsync(masks_.applied_count, 0, sizeof(uint64_t), updates_.get()), "cudaMemsetAsync"));
+  // kNotDecoded, and, where a decoder says no more, no error.
+  XORBIT_RETURN_IF_ERROR(CudaStatus(cudaMemsetAsync(const_cast<uint32_t*>(masks_.decoded_bytes), 0xff,
+                                                    plan_->frames.size() * sizeof(uint32_t), decodes_.get()),
+                                    "cudaMemsetAsync of the frames' lengths"));
+  XORBIT_RETURN_IF_ERROR(CudaStatus(cudaMemset2DAsync(&masks_.states->decoding_error, sizeof(FrameState), 0, sizeof(uint32_t),
+                                                      plan_->frames.size(), decodes_.get()),
+                                    "cudaMemset2DAsync of the frames' errors"));
+  if (decoder.wants_zeros() && !slots_are_zero_) {
+    XORBIT_RETURN_IF_ERROR(
+        CudaStatus(cudaMemsetAsync(slots_.memory.data(), 0, slots_.memory.size(), decodes_.get()), "cudaMemsetAsync of slots"));
+  }
+  slots_are_zero_ = false;  // until the pass has ended
+  leaves_zeros_ = decoder.wants_zeros();
+  for (uint32_t i = 0; i < slots_.count; ++i) {
+    XORBIT_RETURN_IF_ERROR(CudaStatus(cudaEventRecord(used_[i].get(), updates_.get()), "cudaEventRecord"));
+  }
+  return {};
+}
+
+Status CudaMaskDevice::Decode(const MaskBatch& batch, uint32_t slot, FrameDecoder* decoder) {
+  XORBIT_RETURN_IF_ERROR(CudaStatus(cudaStreamWaitEvent(decodes_.get(), used_[slot].get(), 0), "cudaStreamWaitEvent"));
+  const auto submit = [&](uint64_t begin, uint64_t end) {
+    const std::span<const FrameOnDevice> frames = std::span(plan_->frames).subspan(begin, end - begin);
+    return decoder->Submit({plan_->kind, frames, masks_.frames + begin, const_cast<uint32_t*>(masks_.decoded_bytes) + begin,
+                            masks_.states + begin, SlotAt(slot), throttle_.blocks, decodes_.get()});
+  };
+  const uint64_t count = batch.frame_end - batch.frame_begin;
+  XORBIT_RETURN_IF_ERROR(RunPaced(count, throttle_, decodes_.get(), [&](uint64_t begin, uint64_t end) {
+    return submit(batch.frame_begin + begin, batch.frame_begin + end);
+  }));
+  return CudaStatus(cudaEventRecord(decoded_[slot].get(), decodes_.get()), "cudaEventRecord");
+}
+
+Status CudaMaskDevice::Bind(const MaskLaunch& launch, const MaskBatch& batch, MaskPass pass) const {
+  const bool is_check = pass == MaskPass::kPreflight;
+  for (const TileRange& range : is_check ? plan_->update.checked_tiles : plan_->update.cast_tiles) {
+    const uint64_t first_tile = plan_->update.segments[range.segment_index].device.first_tile;
+    const uint64_t begin = std::max(first_tile + range.begin, batch.tile_begin);
+    const uint64_t end = std::min(first_tile + range.end, batch.tile_end);
+    if (begin >= end) continue;
+    XORBIT_RETURN_IF_ERROR(LaunchMaskBindings(launch, begin, end, staged_.bindings(), StepOf(pass)));
+  }
+  return {};
+}
+
+Status CudaMaskDevice::Update(const MaskBatch& batch, uint32_t slot, MaskPass pass, const FrameDecoder& decoder) {
+  XORBIT_RETURN_IF_ERROR(CudaStatus(cudaStreamWaitEvent(updates_.get(), decoded_[slot].get(), 0), "cudaStreamWaitEvent"));
+  const MaskLaunch launch{&staged_.update(), &masks_, SlotAt(slot), throttle_.blocks, updates_.get()};
+  const uint64_t tile_count = batch.tile_end - batch.tile_begin;
+  const auto paced = [&](auto&& run) {
+    return RunPaced(tile_count, throttle_, updates_.get(),
+                    [&](uint64_t begin, uint64_t end) { return run(batch.tile_begin + begin, batch.tile_begin + end); });
+  };
+  if (decoder.needs_proof()) {
+    XORBIT_RETURN_IF_ERROR(paced([&](uint64_t begin, uint64_t end) { return LaunchMaskHash(launch, begin, end); }));
+  }
+  XORBIT_RETURN_IF_ERROR(LaunchOpenFrames(launch, batch, pass, decoder.needs_proof()));
+  const bool may_bind = !plan_->update.checked_tiles.empty();
+  const bool clears = decoder.wants_zeros() && !may_bind;
+  XORBIT_RETURN_IF_ERROR(paced([&](uint64_t begin, uint64_t end) { return LaunchMaskPass(launch, begin, end, pass, clears); }));
+  if (may_bind) {
+    XORBIT_RETURN_IF_ERROR(Bind(launch, batch, pass));
+    if (decoder.wants_zeros()) {
+      XORBIT_RETURN_IF_ERROR(
+          CudaStatus(cudaMemsetAsync(SlotAt(slot), 0, batch.slot_bytes, updates_.get()), "cudaMemsetAsync of a slot"));
+    }
+  }
+  return CudaStatus(cudaEventRecord(used_[slot].get(), updates_.get()), "cudaEventRecord");
+}
+
+Status CudaMaskDevice::Finish(MaskFindings* findings) {
+  const MaskLaunch launch{&staged_.update(), &masks_, nullptr, 0, updates_.get()};
+  XORBIT_RETURN_IF_ERROR(LaunchAudit(launch, plan_->frames.size()));
+  auto* counters = reinterpret_cast<PayloadCounters*>(findings_.bytes().data());
+  auto* applied_count = reinterpret_cast<uint64_t*>(counters + staged_.payload_count());
+  XORBIT_RETURN_IF_ERROR(staged_.CopyCounters(counters, updates_.get()));
+  XORBIT_RETURN_IF_ERROR(
+      CudaStatus(cudaMemcpyAsync(applied_count, masks_.applied_count, sizeof(uint64_t), cudaMemcpyDeviceToHost, updates_.get()),
+                 "cudaMemcpyAsync of the number of applied frames"));
+  XORBIT_RETURN_IF_ERROR(Drain());
+  findings->counters.assign(counters, counters + staged_.payload_count());
+  findings->applied_frames = *applied_count;
+  slots_are_zero_ = leaves_zeros_;
+  return {};
+}
+
+Status CudaMaskDevice::Drain() {
+  XORBIT_RETURN_IF_ERROR(
+      CudaStatus(cudaStreamSynchronize(decodes_.get()), "cudaStreamSynchronize (a kernel before it may have failed)"));
+  return CudaStatus(cudaStreamSynchronize(updates_.get()), "cudaStreamSynchronize (a kernel before it may have failed)");
+}
+
+}  // namespace xorbit::cuda

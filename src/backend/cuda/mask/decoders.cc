@@ -1,0 +1,48 @@
+#include "backend/cuda/mask/decoders.h"
+
+#include "backend/cuda/mask/cpu_decoder.h"
+#include "backend/cuda/mask/engine_decoder.h"
+#include "backend/cuda/mask/kernel_decoder.h"
+
+namespace xorbit::cuda {
+namespace {
+
+// Takes the kernels for what is too long for it.
+Result<std::unique_ptr<EngineDecoder>> MakeEngine(InnerKind kind, bool has_digests, int device, FrameDecoder* kernels,
+                                                  const DriverApi** driver) {
+  if (!has_digests) return UnsupportedError("what an engine decodes is proven by digests, which a payload here lacks");
+  XORBIT_ASSIGN_OR_RETURN(*driver, FindDriverApi());
+  return EngineDecoder::Make(**driver, device, kind, kernels);
+}
+
+}  // namespace
+
+Result<DecoderChoice> ChooseDecoders(const std::string& name, InnerKind kind, bool has_digests, int device, int threads) {
+  if (!name.empty() && name != "engine" && name != "kernels" && name != "cpu") {
+    return UsageError("there is no decoder '" + name + "': engine, kernels or cpu");
+  }
+  DecoderChoice choice;
+  if (name == "cpu" || (kind == InnerKind::kZstd && name.empty())) {
+    XORBIT_ASSIGN_OR_RETURN(std::unique_ptr<CpuDecoder> cpu, CpuDecoder::Make(threads));
+    choice.decoders.push_back(std::move(cpu));
+    return choice;
+  }
+  if (kind == InnerKind::kZstd) {
+    return UnsupportedError("Zstd frames are decoded by the CPU only: leave the decoder open");
+  }
+  auto kernels = std::make_unique<KernelDecoder>();
+  if (name != "kernels") {
+    const DriverApi* driver = nullptr;
+    Result<std::unique_ptr<EngineDecoder>> engine = MakeEngine(kind, has_digests, device, kernels.get(), &driver);
+    if (!engine.ok() && name == "engine") return engine.status();
+    if (engine.ok()) {
+      choice.decoders.push_back(std::move(engine).value());
+      choice.engine_driver = driver;
+    }
+  }
+  choice.reads_device_memory = choice.decoders.empty();
+  choice.decoders.push_back(std::move(kernels));
+  return choice;
+}
+
+}  // namespace xorbit::cuda

@@ -1,0 +1,80 @@
+// A frame's mask as a warp writes it: into memory that is zero already, so that zeros cost nothing.
+//
+// Nearly all of a mask is zero runs. Whoever consumes a mask leaves zeros behind where it found a change, which costs a sector
+// for each; writing the zeros with every decoding would cost all of the mask.
+#pragma once
+
+#include "backend/cuda/mask/frame_on_device.h"
+#include "backend/cuda/mask/input_window.h"
+
+namespace xorbit::cuda {
+
+// Fills [at, at + byte_count) of a mask from `distance` back, where that is not 1; returns the last byte. Rare, and a call by
+// values: the address of a FrameOutput would keep what the loop needs out of registers.
+XORBIT_DEVICE_RARE uint32_t CopyInMask(uint8_t* mask, uint32_t at, uint32_t distance, uint32_t byte_count) {
+  SyncWarp();  // what other lanes have put
+  const uint8_t* from = mask + (at - distance);
+  for (uint32_t i = Lane(); i < byte_count; i += kWarpLanes) {
+    const uint8_t byte = from[distance >= byte_count ? i : i % distance];
+    if (byte != 0) mask[at + i] = byte;
+  }
+  const uint32_t last = from[(byte_count - 1) % distance];
+  SyncWarp();
+  return last;
+}
+
+// All lanes of a warp use it together. Nothing is written outside the mask, whatever is asked for.
+class FrameOutput {
+ public:
+  XORBIT_DEVICE FrameOutput(uint8_t* mask, uint32_t mask_bytes) : mask_(mask), mask_bytes_(mask_bytes) {}
+
+  XORBIT_DEVICE uint32_t mask_bytes() const { return mask_bytes_; }
+  XORBIT_DEVICE bool is_full() const { return at_ == mask_bytes_; }
+
+  // Bytes [at, at + byte_count) of the input, at least one, which it has.
+  XORBIT_DEVICE FrameError TakeLiteral(const InputWindow& input, uint32_t at, uint32_t byte_count) {
+    if (byte_count > mask_bytes_ - at_) return FrameError::kOverrun;
+    if (byte_count <= kWarpLanes) {  // nearly always
+      if (Lane() < byte_count) Put(at_ + Lane(), input.At(at + Lane()));
+      last_ = input.At(at + byte_count - 1);
+    } else {
+      for (uint32_t i = Lane(); i < byte_count; i += kWarpLanes) Put(at_ + i, input.Far(at + i));
+      last_ = input.Far(at + byte_count - 1);
+    }
+    at_ += byte_count;
+    return FrameError::kNone;
+  }
+
+  // The byte before, so many times.
+  XORBIT_DEVICE FrameError RepeatLast(uint32_t byte_count) {
+    if (at_ == 0) return FrameError::kDistance;
+    if (byte_count > mask_bytes_ - at_) return FrameError::kOverrun;
+    if (last_ != 0) {
+      for (uint32_t i = Lane(); i < byte_count; i += kWarpLanes) Put(at_ + i, last_);
+    }
+    at_ += byte_count;
+    return FrameError::kNone;
+  }
+
+  // So many bytes, at least one, from `distance` back; beyond that they repeat themselves.
+  XORBIT_DEVICE FrameError Copy(uint32_t distance, uint32_t byte_count) {
+    if (distance == 1) return RepeatLast(byte_count);
+    if (distance == 0 || distance > at_) return FrameError::kDistance;
+    if (byte_count > mask_bytes_ - at_) return FrameError::kOverrun;
+    last_ = CopyInMask(mask_, at_, distance, byte_count);
+    at_ += byte_count;
+    return FrameError::kNone;
+  }
+
+ private:
+  XORBIT_DEVICE void Put(uint32_t at, uint32_t byte) {
+    if (byte != 0) mask_[at] = static_cast<uint8_t>(byte);
+  }
+
+  uint8_t* mask_;
+  uint32_t mask_bytes_;
+  uint32_t at_ = 0;
+  uint32_t last_ = 0;  // the byte before it
+};
+
+}  // namespace xorbit::cuda

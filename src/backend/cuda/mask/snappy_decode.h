@@ -1,0 +1,116 @@
+// One raw Snappy block by one warp: any standard stream, and streams of zero runs fast.
+//
+// Lanes look at 32 tokens at once for copies from one byte back (`fe 01 00` and the like), which is what runs are made of.
+// Everything else goes token by token.
+#pragma once
+
+#include "backend/cuda/mask/frame_output.h"
+
+namespace xorbit::cuda {
+
+class SnappyDecoder {
+ public:
+  XORBIT_DEVICE SnappyDecoder(InputWindow* input, FrameOutput* output) : input_(input), output_(output) {}
+
+  XORBIT_DEVICE FrameError Decode() {
+    input_->Reach(0);
+    if (!IsLengthRight()) return FrameError::kLength;
+    while (at_ < input_->byte_count()) {
+      input_->Reach(at_);
+      const uint32_t tag = input_->At(at_);
+      FrameError error = FrameError::kNone;
+      if (tag % 4 == 0) {
+        error = TakeLiteral(tag);
+        input_->Reach(at_);
+      } else if (RunsAhead() == 0) {
+        error = TakeCopy(tag);
+      }
+      if (error == FrameError::kNone) error = TakeRuns();
+      if (error != FrameError::kNone) return error;
+    }
+    return output_->is_full() ? FrameError::kNone : FrameError::kLength;
+  }
+
+ private:
+  static constexpr uint32_t kCopyBytes = 3;  // of a token with a 16-bit distance
+  static constexpr uint32_t kLongestCopy = 64;
+  static_assert(kWarpLanes * kCopyBytes < InputWindow::kAheadBytes);
+
+  XORBIT_DEVICE uint32_t left() const { return input_->byte_count() - at_; }
+
+  // The block begins with the mask's length.
+  XORBIT_DEVICE bool IsLengthRight() {
+    uint64_t length = 0;
+    for (uint32_t shift = 0; shift < 35 && left() > 0; shift += 7) {
+      const uint32_t byte = input_->At(at_++);
+      length |= uint64_t{byte % 128} << shift;
+      if (byte < 128) return length == output_->mask_bytes();
+    }
+    return false;
+  }
+
+  // Little-endian, of `byte_count` bytes from one after the tag on.
+  XORBIT_DEVICE uint32_t NumberAfterTag(uint32_t byte_count) const {
+    uint32_t number = 0;
+    for (uint32_t i = 0; i < byte_count; ++i) number |= input_->At(at_ + 1 + i) << (8 * i);
+    return number;
+  }
+
+  XORBIT_DEVICE FrameError TakeLiteral(uint32_t tag) {
+    uint32_t last = tag / 4;  // length - 1
+    uint32_t head_bytes = 1;
+    if (last >= 60) {
+      head_bytes = last - 58;
+      if (head_bytes > left()) return FrameError::kTruncated;
+      last = NumberAfterTag(head_bytes - 1);
+    }
+    if (last >= left() - head_bytes) return FrameError::kTruncated;
+    const FrameError error = output_->TakeLiteral(*input_, at_ + head_bytes, last + 1);
+    at_ += head_bytes + last + 1;
+    return error;
+  }
+
+  XORBIT_DEVICE FrameError TakeCopy(uint32_t tag) {
+    const uint32_t kind = tag % 4;
+    const uint32_t head_bytes = kind == 3 ? 5 : kind + 1;
+    if (head_bytes > left()) return FrameError::kTruncated;
+    const uint32_t low_distance = NumberAfterTag(head_bytes - 1);
+    const uint32_t distance = kind == 1 ? tag / 32 << 8 | low_distance : low_distance;
+    const uint32_t length = kind == 1 ? tag / 4 % 8 + 4 : tag / 4 + 1;
+    at_ += head_bytes;
+    return output_->Copy(distance, length);
+  }
+
+  // Whether this lane's of the next 32 tokens, were all of them copies of 3 bytes, repeats the byte before it.
+  XORBIT_DEVICE bool IsRun(uint32_t* length) const {
+    const uint32_t mine = at_ + Lane() * kCopyBytes;
+    if (mine + kCopyBytes > input_->byte_count()) return false;
+    const uint32_t tag = input_->At(mine);
+    *length = tag / 4 + 1;
+    return tag % 4 == 2 && input_->At(mine + 1) == 1 && input_->At(mine + 2) == 0;
+  }
+  XORBIT_DEVICE uint32_t RunsAhead() const {
+    uint32_t length = 0;
+    return Ballot(IsRun(&length)) & 1;
+  }
+
+  // As many full copies as follow, and one of another length.
+  XORBIT_DEVICE FrameError TakeRuns() {
+    uint32_t length = 0;
+    const bool is_run = IsRun(&length);
+    const uint32_t runs = Ballot(is_run);
+    if ((runs & 1) == 0) return FrameError::kNone;
+    const uint32_t others = ~Ballot(is_run && length == kLongestCopy);
+    const uint32_t full_count = others == 0 ? kWarpLanes : CountTrailingZeros(others);
+    const bool has_rest = full_count < kWarpLanes && (runs >> full_count & 1) != 0;
+    const uint32_t rest = ShuffleFrom(length, full_count % kWarpLanes);
+    at_ += (full_count + (has_rest ? 1 : 0)) * kCopyBytes;
+    return output_->RepeatLast(full_count * kLongestCopy + (has_rest ? rest : 0));
+  }
+
+  InputWindow* input_;
+  FrameOutput* output_;
+  uint32_t at_ = 0;
+};
+
+}  // namespace xorbit::cuda

@@ -1,0 +1,145 @@
+// Decoding alone and XOR alone are timed batch by batch, each waited for, which adds some ten microseconds a batch to either.
+#include "backend/cuda/testing/mask_bench.h"
+
+#include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/mask/cuda_mask_device.h"
+#include "backend/cuda/mask/decoders.h"
+#include "backend/cuda/mask/inner_staging.h"
+#include "backend/cuda/testing/live_model.h"
+#include "base/parallel.h"
+#include "base/stopwatch.h"
+
+namespace xorbit::cuda::testing {
+namespace {
+
+class MaskStages {
+ public:
+  MaskStages(const BigModel& model, std::string codec, LiveModel* live, Report* report)
+      : model_(model), codec_(std::move(codec)), live_(live), report_(report) {}
+
+  // Gate closed to gate open, through the backend's interface, by the clock on the wall.
+  void MeasurePause(const Backend& backend, const MaskOptions& masks, const std::string& variant) {
+    PrepareOptions options;
+    options.threads = DefaultThreadCount();
+    options.throttle = ServingThrottle::None();
+    options.masks = masks;
+    const std::vector<MutableBytes> regions = live_->bytes();
+    const Stopwatch preparing;
+    const auto update = backend.Prepare(model_.layout, model_.payloads, {&model_.map, regions, {}}, options);
+    report_->Check(update.status(), Name("prepare", variant));
+    if (!update.ok()) return;
+    Add("prepare", variant, {preparing.seconds() * 1e3});
+    report_->Note(codec_, "staged bytes, " + variant, std::to_string((*update)->report().staged_bytes));
+    std::vector<double> times_ms;
+    for (int i = 0; i < report_->repeats(); ++i) {
+      const Stopwatch pause;
+      report_->Check((*update)->Apply(), Name("apply", variant));
+      times_ms.push_back(pause.seconds() * 1e3);
+      if (i == 0) live_->Verify(true, Name("apply", variant));
+      report_->Check((*update)->Undo(), Name("undo", variant));
+    }
+    Add("whole pause", variant, std::move(times_ms));
+    live_->Verify(false, Name("undo", variant));
+  }
+
+  // The stages of one pass, each alone.
+  Status MeasureStages(uint64_t slot_bytes, bool on_host, const std::string& variant) {
+    XORBIT_ASSIGN_OR_RETURN(const std::unique_ptr<MaskPlan> plan,
+                            PlanMasks(model_.layout, model_.payloads, model_.map, live_->regions()));
+    XORBIT_ASSIGN_OR_RETURN(const PinnedBuffer inner, PinnedBuffer::Make(InnerStagingBytes(*plan)));
+    XORBIT_RETURN_IF_ERROR(StageInner(*plan, DefaultThreadCount(), inner.bytes()));
+    DeviceBuffer inner_dev;
+    PlaceInner(inner.bytes().data(), plan.get());
+    if (!on_host) {
+      XORBIT_ASSIGN_OR_RETURN(inner_dev, DeviceBuffer::Make(inner.bytes().size()));
+      XORBIT_RETURN_IF_ERROR(Upload(inner_dev.data_dev(), inner.bytes()));
+      PlaceInner(inner_dev.data_dev(), plan.get());
+    }
+    XORBIT_ASSIGN_OR_RETURN(const std::unique_ptr<CudaMaskDevice> device, CudaMaskDevice::Make(plan.get(), {}));
+    XORBIT_ASSIGN_OR_RETURN(const DeviceBuffer slots, DeviceBuffer::Make(2 * slot_bytes));
+    XORBIT_RETURN_IF_ERROR(device->UseSlots({{slots.data_dev(), slots.byte_count()}, 2}));
+    XORBIT_ASSIGN_OR_RETURN(const DecoderChoice choice, ChooseDecoders("kernels", plan->kind, true, 0, 1));
+    for (const MaskPass pass : {MaskPass::kPreflight, MaskPass::kApply, MaskPass::kUndo, MaskPass::kApply, MaskPass::kUndo}) {
+      XORBIT_RETURN_IF_ERROR(MeasurePass(pass, device.get(), choice.decoders.front().get(), variant));
+    }
+    report_->Note(codec_, "batches, " + variant, std::to_string(device->batches().size()));
+    report_->Note(codec_, "frames", std::to_string(plan->frames.size()));
+    report_->Note(codec_, "inner bytes", std::to_string(plan->inner_bytes));
+    report_->Note(codec_, "mask bytes", std::to_string(plan->mask_bytes));
+    return {};
+  }
+
+ private:
+  Status MeasurePass(MaskPass pass, CudaMaskDevice* device, FrameDecoder* decoder, const std::string& variant) {
+    double decode_seconds = 0;
+    double update_seconds = 0;
+    XORBIT_RETURN_IF_ERROR(device->Begin(*decoder));
+    XORBIT_RETURN_IF_ERROR(device->Drain());
+    for (const MaskBatch& batch : device->batches()) {
+      const Stopwatch decoding;
+      XORBIT_RETURN_IF_ERROR(device->Decode(batch, 0, decoder));
+      XORBIT_RETURN_IF_ERROR(device->Drain());
+      decode_seconds += decoding.seconds();
+      const Stopwatch updating;
+      XORBIT_RETURN_IF_ERROR(device->Update(batch, 0, pass, *decoder));
+      XORBIT_RETURN_IF_ERROR(device->Drain());
+      update_seconds += updating.seconds();
+    }
+    MaskFindings findings;
+    XORBIT_RETURN_IF_ERROR(device->Finish(&findings));
+    if (pass == MaskPass::kPreflight) Add("pre-flight alone", variant, {update_seconds * 1e3});
+    if (pass != MaskPass::kApply) return {};
+    Add("decoding alone", variant, {decode_seconds * 1e3});
+    Add("XOR alone", variant, {update_seconds * 1e3});
+    return {};
+  }
+
+  std::string Name(const char* what, const std::string& variant) const { return codec_ + ", " + what + ", " + variant; }
+  void Add(const char* what, const std::string& variant, std::vector<double> times_ms) {
+    report_->AddTimes(codec_, std::string(what) + ", " + variant, model_.byte_count,
+                      model_.payloads.front().header.change_count, std::move(times_ms));
+  }
+
+  const BigModel& model_;
+  std::string codec_;
+  LiveModel* live_;
+  Report* report_;
+};
+
+void BenchCodec(const std::string& codec, uint64_t byte_count, const MaskBenchOptions& options, Report* report) {
+  const Codec* found = FindCodec(codec);
+  report->Check(found != nullptr, "there is no codec " + codec);
+  if (found == nullptr) return;
+  const Result<BigModel> model = MakeShare(byte_count, false, found->id());
+  report->Check(model.status(), codec + ": making a model");
+  if (!model.ok()) return;
+  report->Note(codec, "payload bytes", std::to_string(model->payload_bytes.size()));
+  Result<LiveModel> live = LiveModel::Make(*model, report);
+  report->Check(live.status(), codec + ": live memory");
+  const auto backend = MakeCudaBackend();
+  report->Check(backend.status(), "the CUDA backend");
+  if (!live.ok() || !backend.ok()) return;
+  MaskStages stages(*model, codec, &*live, report);
+  for (const uint64_t megabytes : options.slot_megabytes) {
+    for (const bool on_host : options.tries_host ? std::vector<bool>{false, true} : std::vector<bool>{false}) {
+      const std::string where = "slots of " + std::to_string(megabytes) + " MB" + (on_host ? ", frames on the host" : "");
+      MaskOptions masks;
+      masks.slot_bytes = megabytes << 20;
+      masks.keeps_inner_on_host = on_host;
+      for (const std::string& decoder : options.decoders) {
+        masks.decoder = decoder;
+        stages.MeasurePause(**backend, masks, decoder + ", " + where);
+      }
+      const uint64_t slot_bytes = megabytes == 0 ? uint64_t{1} << 30 : megabytes << 20;
+      report->Check(stages.MeasureStages(slot_bytes, on_host, where), codec + ": stages, " + where);
+    }
+  }
+}
+
+}  // namespace
+
+void BenchMasks(uint64_t byte_count, const MaskBenchOptions& options, Report* report) {
+  for (const std::string& codec : options.codecs) BenchCodec(codec, byte_count, options, report);
+}
+
+}  // namespace xorbit::cuda::testing

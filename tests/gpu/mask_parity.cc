@@ -1,0 +1,180 @@
+// Small frames, so that small updates have many of them, and slots as small as they may be, so that these take several batches.
+#include "mask_parity.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/cuda_memory.h"
+#include "backend/cuda/cuda_status.h"
+#include "backend/cuda/mask/mask_kernels.h"
+#include "backend/cuda/testing/random_mask.h"
+#include "backend_parity.h"
+#include "codec/mask_codec.h"
+
+namespace xorbit::gpu_check {
+namespace {
+
+using cuda::FrameOnDevice;
+using cuda::FrameState;
+using cuda::InnerKind;
+using cuda::testing::Download;
+using cuda::testing::Report;
+using cuda::testing::Upload;
+
+constexpr uint64_t kSmallSlotBytes = uint64_t{4} << 20;
+
+void CheckCase(const Backend& cuda_backend, const Backend& cpu_backend, uint64_t seed, const Codec& codec, Report* report) {
+  EncodeOptions encoding;
+  const uint64_t frame_bytes[] = {uint64_t{1} << 20, 4096, 512, uint64_t{64} << 10};
+  encoding.frame_bytes = frame_bytes[seed % 4];
+  const Result<Case> c = MakeCase(cpu_backend, seed, codec.id(), encoding);
+  report->Check(c.status(), "making mask seed " + std::to_string(seed));
+  if (!c.ok()) return;
+  for (const char* decoder : {"", "cpu"}) {
+    PrepareOptions options;
+    options.masks.decoder = decoder;
+    options.masks.slot_bytes = seed % 2 == 0 ? kSmallSlotBytes : 0;
+    options.masks.slot_count = static_cast<uint32_t>(2 + seed % 3);
+    options.masks.keeps_inner_on_host = seed % 5 == 0;
+    options.partial = seed % 3 == 0;
+    options.threads = 2;
+    options.throttle = seed % 2 == 0 ? ServingThrottle{1, 1, 1, 1} : ServingThrottle::None();
+    CheckPrepared(cuda_backend, cpu_backend, *c, options, report);
+  }
+}
+
+// Payloads with bits flipped: refused by both, or taken by both.
+void CheckDamaged(const Backend& cuda_backend, const Backend& cpu_backend, uint64_t seed, const Codec& codec, Report* report) {
+  const Result<Case> c = MakeCase(cpu_backend, seed, codec.id(), {});
+  if (!c.ok() || c->update.payload_bytes.size() != 1) return;
+  Random random(seed);
+  for (int i = 0; i < 4; ++i) {
+    const auto [bytes, flipped] = cuda::testing::Damage(c->update.payload_bytes.front(), random);
+    const Result<PayloadView> payload = ParsePayload(c->layout(), bytes);
+    if (!payload.ok()) continue;
+    report->Check(SetLive(*c, *c->update.before), Where(*c, "upload"));
+    std::vector<MutableBytes> regions;
+    for (size_t r = 0; r < c->regions.size(); ++r) {
+      regions.emplace_back(RegionOnDevice(*c, r), c->map.regions()[r].byte_count);
+    }
+    std::vector<Buffer> image = ImageOf(*c, *c->update.before);
+    const std::vector<MutableBytes> host(image.begin(), image.end());
+    PrepareOptions options;
+    options.throttle = ServingThrottle::None();
+    const auto got = cuda_backend.Prepare(c->layout(), {&*payload, 1}, {&c->map, regions, {}}, options);
+    const auto want = cpu_backend.Prepare(c->layout(), {&*payload, 1}, {&c->map, host, {}}, options);
+    if (got.status().message().find("multiple of 4 bytes") != std::string::npos) return;
+    report->Check(got.status().code() == want.status().code(),
+                  Where(*c, std::string(codec.name()) + " damaged at" + flipped + ": the CPU says '" + want.status().message() +
+                                "', the device '" + got.status().message() + "'"));
+  }
+}
+
+// Damaged frames side by side in one launch: each is taken only for what the stock decoder reads, and nothing is written
+// between masks.
+class HostileFrames {
+ public:
+  HostileFrames(InnerKind kind, uint64_t seed) : kind_(kind), random_(seed) {
+    for (int i = 0; i < 400; ++i) {
+      const Buffer mask = cuda::testing::RandomMaskBytes(random_, 1 + random_() % (i % 50 == 0 ? 1'000'000 : 5000));
+      Buffer frame =
+          random_() % 2 == 0 ? cuda::testing::EncodeMaskBytes(kind, mask) : cuda::testing::EncodeByStockLibrary(kind, mask);
+      if (i % 4 != 0) cuda::testing::DamageFrame(random_, &frame);
+      FrameOnDevice on_device{};
+      on_device.slot_offset = slot_bytes_;
+      on_device.inner_bytes = static_cast<uint32_t>(frame.size());
+      on_device.mask_bytes = static_cast<uint32_t>(mask.size());
+      places_.push_back(inner_.size());
+      AppendBytes(inner_, frame);
+      slot_bytes_ += (mask.size() + cuda::kMaskAlignment) / cuda::kMaskAlignment * cuda::kMaskAlignment;
+      frames_.push_back(on_device);
+    }
+    inner_.resize((inner_.size() + cuda::kInnerAlignment) / cuda::kInnerAlignment * cuda::kInnerAlignment);
+  }
+
+  Status Decode(cudaStream_t stream) {
+    const uint64_t count = frames_.size();
+    XORBIT_ASSIGN_OR_RETURN(const cuda::DeviceBuffer inner, cuda::DeviceBuffer::Make(inner_.size()));
+    XORBIT_RETURN_IF_ERROR(Upload(inner.data_dev(), inner_));
+    for (uint64_t i = 0; i < count; ++i) frames_[i].inner = inner.data_dev() + places_[i];
+    XORBIT_ASSIGN_OR_RETURN(const cuda::DeviceBuffer slot, cuda::DeviceBuffer::Make(slot_bytes_));
+    XORBIT_ASSIGN_OR_RETURN(const cuda::DeviceBuffer frames, cuda::DeviceBuffer::Make(count * sizeof(FrameOnDevice)));
+    XORBIT_ASSIGN_OR_RETURN(const cuda::DeviceBuffer lengths, cuda::DeviceBuffer::Make(count * sizeof(uint32_t)));
+    XORBIT_ASSIGN_OR_RETURN(const cuda::DeviceBuffer states, cuda::DeviceBuffer::Make(count * sizeof(FrameState)));
+    XORBIT_RETURN_IF_ERROR(
+        Upload(frames.data_dev(), {reinterpret_cast<const uint8_t*>(frames_.data()), count * sizeof(FrameOnDevice)}));
+    XORBIT_RETURN_IF_ERROR(Upload(slot.data_dev(), Buffer(slot_bytes_)));
+    XORBIT_RETURN_IF_ERROR(Upload(states.data_dev(), Buffer(count * sizeof(FrameState))));
+    XORBIT_RETURN_IF_ERROR(
+        cuda::LaunchFrameDecode({kind_, frames_, reinterpret_cast<const FrameOnDevice*>(frames.data_dev()),
+                                 reinterpret_cast<uint32_t*>(lengths.data_dev()),
+                                 reinterpret_cast<FrameState*>(states.data_dev()), slot.data_dev(), 0, stream}));
+    XORBIT_RETURN_IF_ERROR(cuda::CudaStatus(cudaStreamSynchronize(stream), "cudaStreamSynchronize of hostile frames"));
+    slot_.resize(slot_bytes_);
+    lengths_.resize(count);
+    XORBIT_RETURN_IF_ERROR(Download(slot_, slot.data_dev()));
+    return Download({reinterpret_cast<uint8_t*>(lengths_.data()), count * sizeof(uint32_t)}, lengths.data_dev());
+  }
+
+  void Judge(const std::string& what, Report* report) const {
+    for (size_t i = 0; i < frames_.size(); ++i) {
+      const FrameOnDevice& frame = frames_[i];
+      const ConstBytes got = ConstBytes(slot_).subspan(frame.slot_offset, frame.mask_bytes);
+      Buffer want(frame.mask_bytes);
+      const bool is_valid =
+          cuda::testing::CodecOf(kind_).Decode(ConstBytes(inner_).subspan(places_[i], frame.inner_bytes), want).ok();
+      const bool is_taken = lengths_[i] == frame.mask_bytes;
+      const std::string where = what + ", frame " + std::to_string(i);
+      report->Check(i % 4 != 0 || is_taken, where + ": a valid frame was refused");
+      if (kind_ == InnerKind::kSnappy) report->Check(is_taken == is_valid, where + ": another verdict than Snappy's");
+      if (is_taken && is_valid) report->Check(std::equal(got.begin(), got.end(), want.begin()), where + ": other bytes");
+      const uint64_t end = i + 1 < frames_.size() ? frames_[i + 1].slot_offset : slot_.size();
+      const auto rest =
+          ConstBytes(slot_).subspan(frame.slot_offset + frame.mask_bytes, end - frame.slot_offset - frame.mask_bytes);
+      report->Check(std::all_of(rest.begin(), rest.end(), [](uint8_t byte) { return byte == 0; }),
+                    where + ": wrote behind its mask");
+    }
+  }
+
+ private:
+  InnerKind kind_;
+  std::mt19937_64 random_;
+  std::vector<uint64_t> places_;
+  std::vector<FrameOnDevice> frames_;
+  Buffer inner_;
+  uint64_t slot_bytes_ = 0;
+  Buffer slot_;
+  std::vector<uint32_t> lengths_;
+};
+
+void CheckHostile(uint64_t seed, Report* report) {
+  for (const InnerKind kind : {InnerKind::kSnappy, InnerKind::kLz4}) {
+    const std::string what =
+        std::string("hostile ") + (kind == InnerKind::kSnappy ? "Snappy" : "LZ4") + " seed " + std::to_string(seed);
+    HostileFrames frames(kind, seed);
+    const Status status = frames.Decode(report->stream());
+    report->Check(status, what);
+    if (status.ok()) frames.Judge(what, report);
+  }
+}
+
+}  // namespace
+
+void CheckMasks(uint64_t first_seed, uint64_t count, Report* report) {
+  const auto cpu_backend = MakeCpuBackend();
+  const auto cuda_backend = MakeCudaBackend();
+  report->Check(cuda_backend.status(), "making the CUDA backend");
+  if (!cuda_backend.ok()) return;
+  for (uint64_t seed = first_seed; seed < first_seed + count; ++seed) {
+    const Codec& codec = *MaskCodecs()[seed % MaskCodecs().size()];
+    CheckCase(**cuda_backend, *cpu_backend, seed, codec, report);
+    CheckDamaged(**cuda_backend, *cpu_backend, seed, codec, report);
+    if (seed % 4 == 0) CheckHostile(seed, report);
+    if (report->failure_count() > 20) break;
+  }
+  report->Note("mask parity", "checks", std::to_string(report->check_count()));
+}
+
+}  // namespace xorbit::gpu_check

@@ -234,6 +234,7 @@ class CommandLineTest(unittest.TestCase):
         self.assertEqual(pair["wrong_bytes"], 0)
         lines = csv.read_text().splitlines()
         self.assertEqual(len(lines), 1 + len(ranks["rows"]) + len(pair["rows"]))
+        self.assertEqual({line.count(",") for line in lines}, {12})
         run("bench", "--ranks", 1, "--kills", expect=2)
         run("bench", "--ranks", 65, expect=2)
         self.assertIn("experts do not divide", run("bench", "--ranks", 3, *model, expect=2).stderr)

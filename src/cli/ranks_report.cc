@@ -134,6 +134,11 @@ void AddRivals(const RanksRun& run, RanksReport* report) {
   }
 }
 
+std::string WithoutCommas(std::string text) {
+  std::ranges::replace(text, ',', ';');
+  return text;
+}
+
 std::string ValueText(const RanksRow& row, double value) {
   return row.unit == "ms" ? fmt::format("{:.3f}", value) : fmt::format("{:.0f}", value);
 }
@@ -202,12 +207,11 @@ std::string CsvOf(const RanksRun& run, const RanksReport& report, bool with_head
   std::string text =
       with_header ? "engines,ranks,trainers,devices,model_bytes,percent,what,unit,median,least,most,runs,note\n" : "";
   for (const RanksRow& row : report.rows) {
-    std::string note = row.note;
-    std::ranges::replace(note, ',', ';');
     text += fmt::format("{},{},{},{},{},{:.4f},{},{},{},{},{},{},{}\n", run.engine_count, run.rank_count, run.trainer_count,
                         run.on_devices ? run.device_count : 0, run.model.byte_count(),
-                        static_cast<double>(run.model.formula.element_threshold) / 42949672.96, row.what, row.unit,
-                        ValueText(row, row.median), ValueText(row, row.least), ValueText(row, row.most), row.runs, note);
+                        static_cast<double>(run.model.formula.element_threshold) / 42949672.96, WithoutCommas(row.what),
+                        row.unit, ValueText(row, row.median), ValueText(row, row.least), ValueText(row, row.most), row.runs,
+                        WithoutCommas(row.note));
   }
   return text;
 }

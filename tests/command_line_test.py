@@ -239,6 +239,23 @@ class CommandLineTest(unittest.TestCase):
         run("bench", "--ranks", 65, expect=2)
         self.assertIn("experts do not divide", run("bench", "--ranks", 3, *model, expect=2).stderr)
 
+    def test_a_step_reaches_the_sampler_over_a_link(self) -> None:
+        csv, trace = self.folder / "end.csv", self.folder / "end.trace"
+        share = ("--end-to-end", "--gigabytes", 0.02, "--rounds", 2, "--parts", 4, "--gbps", 400, "--rtt-ms", 10)
+        for codec in ("sparse", "lz4+zstd"):
+            end = answer("bench", *share, "--codec", codec)
+            self.assertEqual((end["rounds"], end["wrong_bytes"]), (2, 0))
+            phase = {row["phase"]: row for row in end["phases"]}
+            self.assertGreater(phase["payload on the wire"]["least_ms"], 5)  # half a round trip
+            self.assertGreater(phase["step done to resumed"]["least_ms"], phase["payload on the wire"]["least_ms"])
+        answer("bench", *share, "--workload", "bf16-1", "--csv", csv, "--trace", trace)
+        self.assertEqual(len(csv.read_text().splitlines()), 1 + len(phase))
+        events = json.loads(trace.read_text())["traceEvents"]
+        self.assertEqual(len([e for e in events if e["ph"] == "X"]), 2 * len(phase))
+        run("bench", *share, "--gbps", 0, expect=2)
+        run("bench", *share, "--parts", 65, expect=2)
+        run("bench", *share, "--workload", "reference-fp4", expect=1)
+
     def test_bench_on_a_gpu_says_in_one_line_what_is_missing(self) -> None:
         if Path("/dev/nvidiactl").exists():
             self.skipTest("this machine has a GPU")

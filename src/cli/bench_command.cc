@@ -10,6 +10,7 @@
 #include "base/stopwatch.h"
 #include "change/change_statistics.h"
 #include "cli/bench_cuda.h"
+#include "cli/bench_end_to_end.h"
 #include "cli/bench_ranks.h"
 #include "cli/bench_workload.h"
 #include "cli/bench_yardsticks.h"
@@ -27,6 +28,7 @@ struct BenchOptions {
   std::string backend = "cpu";
   CudaBenchOptions cuda;
   RanksBenchOptions ranks;
+  EndToEndBenchOptions end_to_end;
 };
 
 constexpr double kReferenceModelBytes = 445e9;
@@ -150,7 +152,20 @@ RanksBenchOptions RanksOptionsOf(const BenchOptions& options) {
   return ranks;
 }
 
+EndToEndBenchOptions EndToEndOptionsOf(const BenchOptions& options) {
+  EndToEndBenchOptions end_to_end = options.end_to_end;
+  end_to_end.on_device = options.backend == "cuda";
+  end_to_end.gigabytes = options.gigabytes;
+  end_to_end.csv = options.cuda.csv;
+  end_to_end.scratch = options.ranks.scratch;
+  if (options.workloads != BenchOptions().workloads) end_to_end.workload = options.workloads.front();
+  if (!options.codecs.empty()) end_to_end.codec = options.codecs.front();
+  if (options.rounds > 0) end_to_end.rounds = static_cast<uint32_t>(options.rounds);
+  return end_to_end;
+}
+
 Result<Answer> RunBench(Session& session, const BenchOptions& options) {
+  if (options.end_to_end.is_wanted) return RunEndToEndBench(EndToEndOptionsOf(options));
   if (options.ranks.ranks > 0) return RunRanksBench(RanksOptionsOf(options));
   if (options.backend == "cuda") return RunCudaBench(options.cuda, options.rounds > 0 ? options.rounds : 20);
   const int rounds = options.rounds > 0 ? options.rounds : 5;
@@ -190,7 +205,9 @@ void AddBenchCommand(CLI::App& app, Invocation* invocation) {
                                  [options](Session& session) { return RunBench(session, *options); });
   command->add_option("--workload", options->workloads, "reference-bit, reference-fp4, reference-random or bf16-PERCENT");
   command->add_option("--codec", options->codecs, "Only these codecs");
-  command->add_option("--gigabytes", options->gigabytes, "Size of one state (default 1); with --ranks, of a rank's")
+  command
+      ->add_option("--gigabytes", options->gigabytes,
+                   "Size of one state (default 1); with --ranks, of a rank's; with --end-to-end, of the share")
       ->check(CLI::Range(0.001, 1000.0));
   command->add_option("--rounds", options->rounds, "Rounds to take medians of (default 5; 20 on a GPU)")
       ->check(CLI::Range(1, 1000));
@@ -198,6 +215,7 @@ void AddBenchCommand(CLI::App& app, Invocation* invocation) {
       ->check(CLI::IsMember({"cpu", "cuda"}));
   AddCudaBenchOptions(command, &options->cuda);
   AddRanksBenchOptions(command, &options->ranks);
+  AddEndToEndBenchOptions(command, &options->end_to_end);
 }
 
 }  // namespace xorbit

@@ -158,8 +158,8 @@ std::vector<FormulaPiece> PiecesOf(const RanksModel& model, const SegmentMap& ma
   std::vector<FormulaPiece> pieces;
   RunWalker runs(map, 0, map.element_count());
   for (Run run; runs.Next(&run);) {
-    pieces.push_back({run.segment_element * kUnitBytes, run.element_count * kUnitBytes,
-                      model.first_bytes[run.tensor_index] + run.tensor_element * kUnitBytes});
+    pieces.push_back({run.segment_element * map.unit_bytes(), run.element_count * map.unit_bytes(),
+                      model.first_bytes[run.tensor_index] + run.tensor_element * map.unit_bytes()});
   }
   return pieces;
 }

@@ -143,8 +143,8 @@ class Lister {
 
 Status SendObject(const SendQueue::Item& item, const Buffer& bytes, TokenBucket* wire, const UniqueFd& socket) {
   const TokenBucket::Slot slot = wire->Take(sizeof(ObjectHeader) + item.key.size());
-  const ObjectHeader header{item.number,          bytes.size(),   static_cast<uint32_t>(item.key.size()),
-                            item.lands_last ? 1U : 0U, slot.begins_ns, slot.arrives_ns};
+  const ObjectHeader header{item.number,    bytes.size(),   static_cast<uint32_t>(item.key.size()), item.lands_last ? 1U : 0U,
+                            slot.begins_ns, slot.arrives_ns};
   XORBIT_RETURN_IF_ERROR(SendAll(socket, BytesOfValue(header)));
   XORBIT_RETURN_IF_ERROR(SendAll(socket, AsBytes(item.key)));
   for (uint64_t at = 0; at < bytes.size(); at += kBlockBytes) {

@@ -1,3 +1,4 @@
+// Both ends of a link and who publishes, at once: what lands, in which order, and when at the earliest.
 #include "transport/shaped_link.h"
 
 #include <gtest/gtest.h>

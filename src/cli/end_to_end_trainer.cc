@@ -41,7 +41,10 @@ class PartEncoder {
     return new_->Fill(EndToEndRun::IsChanged(version));
   }
   Result<EncodedOwner> Encode() {
-    if (sender_ != nullptr) return sender_->Encode();
+    if (sender_ != nullptr) {
+      XORBIT_ASSIGN_OR_RETURN(SentPart part, sender_->Encode());
+      return std::move(part.owner);
+    }
     const std::vector<SegmentBytes> old_bytes = {SegmentBytes::InImage(map_, old_->bytes())};
     const std::vector<SegmentBytes> new_bytes = {SegmentBytes::InImage(map_, new_->bytes())};
     EncodeOptions options;

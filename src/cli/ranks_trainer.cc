@@ -60,9 +60,9 @@ class DevicePart final : public TrainerPart {
     return {};
   }
   Status Contribute(uint64_t version, TrainerTimes* times) override {
-    XORBIT_RETURN_IF_ERROR(new_->Fill(RanksRun::IsChanged(version)));
-    Result<SentPart> sent = [&] {
+    Result<SentPart> sent = [&]() -> Result<SentPart> {
       const Turn turn(run_.board, rank_ % run_.device_count);
+      XORBIT_RETURN_IF_ERROR(new_->Fill(RanksRun::IsChanged(version)));
       return sender_->Encode();
     }();
     XORBIT_RETURN_IF_ERROR(sent.status());
@@ -75,7 +75,10 @@ class DevicePart final : public TrainerPart {
     times->store_s = watch.seconds();
     return {};
   }
-  Status Settle(const VersionRecord& /*decided*/) override { return sender_->BringForward(); }
+  Status Settle(const VersionRecord& /*decided*/) override {
+    const Turn turn(run_.board, rank_ % run_.device_count);
+    return sender_->BringForward();
+  }
 
  private:
   const RanksRun& run_;

@@ -48,7 +48,7 @@ struct PrepareOptions {
   // compare them alone, and `sums` is what the cohort has to add up.
   bool partial = false;
   // Keeps the changes in live coordinates if they take no more than this, so that decoding and map search leave the pause. 0:
-  // never. Host memory only.
+  // never. On a device only whether it is 0: dense changes may take half of the memory that is free there.
   uint64_t localise_budget_bytes = kDefaultLocaliseBytes;
   // How hard Prepare may work while the engine serves. On a device only.
   ServingThrottle throttle = {};

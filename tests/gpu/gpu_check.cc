@@ -125,8 +125,8 @@ int main(int argc, char** argv) {
   app.add_option("--yardsticks", options.yardstick_gigabytes, "gigabytes to read, copy and XOR for comparison");
   app.add_option("--repeats", options.repeats, "runs of each measurement");
   app.add_option("--blocks", options.bench.blocks_per_multiprocessor, "blocks a multiprocessor to try; 0 is the default");
-  app.add_option("--stream", options.bench.stream_bytes_per_change,
-                 "stream tiles with a change in so many bytes or fewer; several may be tried, 0 is never");
+  app.add_option("--bitmap", options.bench.bitmap_bytes_per_change,
+                 "lay out tiles with a change in so many bytes or fewer; several may be tried, 0 is never");
   app.add_flag("!--no-undo-log", options.bench.with_undo_log, "leave out the variants that need an undo log");
   app.add_option("--mask-parity", options.mask_parity_count, "number of updates of mask codecs to compare with the CPU");
   app.add_option("--mask-bench", options.mask_gigabytes, "gigabytes of the reference's share (111.25), by mask codecs");

@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "backend/cuda/bitmap_plan.h"
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/report_of.h"
 #include "backend/cuda/scan_kernels.h"
@@ -29,10 +30,12 @@ struct OnDevice {
   cuda::StagedUpdate staged;
 };
 
+// Tiles with a change in `bitmap_bytes_per_change` or fewer are laid out; 0: none.
 Result<OnDevice> Put(const Case& c, std::span<const PayloadView> payloads, const cuda::StageOptions& options,
-                     cudaStream_t stream) {
+                     uint32_t bitmap_bytes_per_change, cudaStream_t stream) {
   OnDevice on;
   XORBIT_ASSIGN_OR_RETURN(on.plan, cuda::PlanUpdate(c.layout(), payloads, c.map, c.regions));
+  cuda::PlanBitmaps(bitmap_bytes_per_change, ~uint64_t{0}, &on.plan);
   XORBIT_ASSIGN_OR_RETURN(on.memory, cuda::DeviceBuffer::Make(cuda::StagedUpdate::BytesFor(on.plan, options)));
   XORBIT_ASSIGN_OR_RETURN(on.staged, cuda::StagedUpdate::Stage(on.plan, options, on.memory.data_dev(), stream));
   return on;
@@ -44,7 +47,7 @@ Status Preflight(const OnDevice& on, cudaStream_t stream, std::vector<cuda::Payl
   XORBIT_RETURN_IF_ERROR(cuda::LaunchPreflight(on.staged.update(), on.staged.has_undo_log(), {}, stream));
   XORBIT_ASSIGN_OR_RETURN(*counters, on.staged.ReadCounters(stream));
   XORBIT_RETURN_IF_ERROR(cuda::StatusOfReports(on.plan, *counters));
-  return cuda::LaunchStreamSums(on.staged.update(), {}, stream);
+  return cuda::LaunchBitmaps(on.staged.update(), {}, stream);
 }
 
 Status Apply(const OnDevice& on, ApplyKind kind, bool expect_after, cudaStream_t stream) {
@@ -85,9 +88,7 @@ void CheckThereAndBack(const Case& c, const OnDevice& on, ApplyKind kind, const 
   report->Check(Apply(on, kind, false, report->stream()), Where(c, name));
   std::string difference = FirstDifference(c, to);
   report->Check(difference.empty(), Where(c, name + ", there: " + difference));
-  if (on.staged.update().stream_bytes_per_change == 0) {
-    report->Check(Apply(on, ApplyKind::kCompare, true, report->stream()), Where(c, "comparison after " + name));
-  }
+  report->Check(Apply(on, ApplyKind::kCompare, true, report->stream()), Where(c, "comparison after " + name));
   report->Check(Apply(on, absolute ? ApplyKind::kRestore : kind, true, report->stream()), Where(c, "undo of " + name));
   difference = FirstDifference(c, from);
   report->Check(difference.empty(), Where(c, name + ", back: " + difference));
@@ -97,13 +98,12 @@ void CheckDirection(const Case& c, bool inverse, Report* report) {
   const RandomTensors& from = inverse ? *c.update.after : *c.update.before;
   const RandomTensors& to = inverse ? *c.update.before : *c.update.after;
   report->Check(SetLive(c, from), Where(c, "upload"));
-  for (const int way : {0, 1, 2}) {  // XOR by atomics, XOR by streaming where tiles allow it, stores from a log
+  for (const int way : {0, 1, 2}) {  // XOR by atomics, XOR of tiles laid out where they can be, stores from a log
     const bool keep_log = way == 2;
     cuda::StageOptions options;
     options.keep_undo_log = keep_log;
-    options.stream_bytes_per_change = way == 1 ? 1U << 20 : 0;
     options.inverse = inverse;
-    Result<OnDevice> on = Put(c, c.update.payloads, options, report->stream());
+    Result<OnDevice> on = Put(c, c.update.payloads, options, way == 1 ? 1U << 20 : 0, report->stream());
     report->Check(on.status(), Where(c, "staging"));
     if (!on.ok()) return;
     std::vector<cuda::PayloadCounters> counters;
@@ -112,7 +112,6 @@ void CheckDirection(const Case& c, bool inverse, Report* report) {
     if (!ready.ok()) return;
     CheckPreflightSums(c, counters, from, inverse, report);
     std::vector<ApplyKind> kinds = {ApplyKind::kReturningXor, ApplyKind::kXor};
-    if (way == 1) kinds = {ApplyKind::kReturningXor};
     if (keep_log) kinds = {ApplyKind::kStore};
     for (const ApplyKind kind : kinds) CheckThereAndBack(c, *on, kind, from, to, report);
   }
@@ -121,7 +120,7 @@ void CheckDirection(const Case& c, bool inverse, Report* report) {
 // Live weights that are another state: pre-flight must say so, unless nothing changes.
 void CheckRefusal(const Case& c, Report* report) {
   report->Check(SetLive(c, *c.update.after), Where(c, "upload"));
-  Result<OnDevice> on = Put(c, c.update.payloads, {}, report->stream());
+  Result<OnDevice> on = Put(c, c.update.payloads, {}, 0, report->stream());
   report->Check(on.status(), Where(c, "staging"));
   if (!on.ok() || on->plan.change_count == 0) return;
   std::vector<cuda::PayloadCounters> counters;
@@ -135,7 +134,7 @@ void CheckDamaged(const Backend& backend, const Case& c, Random& random, Report*
   const Result<PayloadView> payload = ParsePayload(c.layout(), bytes);
   if (!payload.ok()) return;
   const cuda::testing::HostVerdict host = cuda::testing::Judge(backend, *payload);
-  const Result<OnDevice> on = Put(c, {&*payload, 1}, {}, report->stream());
+  const Result<OnDevice> on = Put(c, {&*payload, 1}, {}, 0, report->stream());
   report->Check(host.head.ok() == on.ok(), Where(c, "damaged at" + flipped + ": host and device disagree on the head"));
   if (!host.head.ok() || !on.ok()) return;
   std::vector<cuda::PayloadCounters> counters;

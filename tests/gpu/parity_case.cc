@@ -22,7 +22,7 @@ Result<Case> MakeCase(const Backend& backend, uint64_t seed, CodecId codec, cons
   uint64_t at = 0;
   for (const LiveRegion& region : c.map.regions()) {
     at = half_bytes ? (at + 3) / 4 * 4 : at + Between(random, 0, 7);
-    if (seed % 8 == 0) at = (at + 15) / 16 * 16;  // so that tiles can be streamed
+    if (seed % 8 == 0) at = (at + 15) / 16 * 16;  // so that tiles can be laid out
     const uint64_t end = at + region.byte_count;
     c.regions.push_back({at, half_bytes ? (end + 3) / 4 * 4 : end});
     at = end;

@@ -5,39 +5,29 @@
 
 namespace xorbit::cuda {
 
-// Windows of a block's warps (StreamVisitor), all zero.
-__device__ __forceinline__ WordVector* ClearedWindow(WordVector* windows) {
-  constexpr uint32_t kVectors = kWindowBytes / kVectorBytes;
-  for (uint32_t i = threadIdx.x; i < kWarpsPerBlock * kVectors; i += kThreadsPerBlock) windows[i] = {};
-  __syncthreads();
-  return windows + threadIdx.x / kWarpLanes * kVectors;
-}
-
-template <ApplyKind kKind, bool kMayStream>
+template <ApplyKind kKind>
 struct ApplyBody {
   bool expect_after;
-  WordVector* window;
 
   template <typename Unit>
   __device__ __forceinline__ void Run(const TileTask& task) const {
-    ApplyTile<Unit, kKind, kMayStream>(task, expect_after, window);
+    ApplyTile<Unit, kKind>(task, expect_after);
   }
 };
 
-template <ApplyKind kKind, bool kMayStream>
+template <ApplyKind kKind>
 __global__ void __launch_bounds__(kThreadsPerBlock, kApplyBlocks)
     ApplyKernel(const __grid_constant__ UpdateOnDevice update, bool expect_after) {
-  __shared__ WordVector windows[kMayStream ? kWarpsPerBlock * kWindowBytes / kVectorBytes : 1];
-  WordVector* window = nullptr;
-  if constexpr (kMayStream) window = ClearedWindow(windows);
-  ForEachTile(update, ApplyBody<kKind, kMayStream>{expect_after, window});
+  ForEachTile(update, ApplyBody<kKind>{expect_after});
 }
 
-// kReturningXor or kXor where no tile is to be streamed; the former where some are; kStore, kRestore or kCompare.
+// kReturningXor or kXor; kStore, kRestore or kCompare: of tiles that were not laid out.
 Status LaunchXor(const UpdateOnDevice& update, ApplyKind kind, bool expect_after, const LaunchShape& shape,
                  cudaStream_t stream);
-Status LaunchStreamingXor(const UpdateOnDevice& update, bool expect_after, const LaunchShape& shape, cudaStream_t stream);
 Status LaunchAbsolute(const UpdateOnDevice& update, ApplyKind kind, bool expect_after, const LaunchShape& shape,
                       cudaStream_t stream);
+// kReturningXor, kXor or kCompare, of those that were.
+Status LaunchApplyBitmaps(const UpdateOnDevice& update, ApplyKind kind, bool expect_after, const LaunchShape& shape,
+                          cudaStream_t stream);
 
 }  // namespace xorbit::cuda

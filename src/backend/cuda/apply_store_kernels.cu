@@ -7,14 +7,13 @@ Status LaunchAbsolute(const UpdateOnDevice& update, ApplyKind kind, bool expect_
                       cudaStream_t stream) {
   switch (kind) {
     case ApplyKind::kStore:
-      return LaunchOverTiles("apply by stores", ApplyKernel<ApplyKind::kStore, false>, kApplyBlocks, update, shape, stream,
+      return LaunchOverTiles("apply by stores", ApplyKernel<ApplyKind::kStore>, kApplyBlocks, update, shape, stream,
                              expect_after);
     case ApplyKind::kRestore:
-      return LaunchOverTiles("undo by stores", ApplyKernel<ApplyKind::kRestore, false>, kApplyBlocks, update, shape, stream,
+      return LaunchOverTiles("undo by stores", ApplyKernel<ApplyKind::kRestore>, kApplyBlocks, update, shape, stream,
                              expect_after);
     default:
-      return LaunchOverTiles("comparison", ApplyKernel<ApplyKind::kCompare, false>, kApplyBlocks, update, shape, stream,
-                             expect_after);
+      return LaunchOverTiles("comparison", ApplyKernel<ApplyKind::kCompare>, kApplyBlocks, update, shape, stream, expect_after);
   }
 }
 

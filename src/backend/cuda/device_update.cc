@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "backend/cuda/binding_plan.h"
+#include "backend/cuda/bitmap_plan.h"
 #include "backend/cuda/cuda_status.h"
 #include "backend/cuda/device.h"
 #include "backend/cuda/mask/mask_plan.h"
@@ -44,9 +45,9 @@ class DeviceUpdate final : public PreparedUpdate {
       XORBIT_ASSIGN_OR_RETURN(const std::vector<TieOnDevice> ties, staged_.ReadTies(stream_.get()));
       XORBIT_RETURN_IF_ERROR(StatusOfTies(plan_, ties));
     }
-    const uint64_t streamed_items = staged_.update().stream_bytes_per_change > 0 ? plan_.item_count : 0;
-    XORBIT_RETURN_IF_ERROR(RunPaced(streamed_items, options.throttle, stream_.get(), [&](uint64_t begin, uint64_t end) {
-      return LaunchStreamSums(staged_.Slice(plan_, begin, end), shape, stream_.get());
+    const uint64_t bitmap_items = plan_.bitmap_tile_count > 0 ? plan_.item_count : 0;
+    XORBIT_RETURN_IF_ERROR(RunPaced(bitmap_items, options.throttle, stream_.get(), [&](uint64_t begin, uint64_t end) {
+      return LaunchBitmaps(staged_.Slice(plan_, begin, end), shape, stream_.get());
     }));
     std::vector<TileSums> sums;
     if (options.partial) {
@@ -67,7 +68,7 @@ class DeviceUpdate final : public PreparedUpdate {
     XORBIT_ASSIGN_OR_RETURN(const CurrentDevice current, CurrentDevice::Set(device_));
     const Status launched =
         LaunchApply(staged_.update(), keeps_log() ? ApplyKind::kStore : ApplyKind::kReturningXor, false, {}, stream_.get());
-    XORBIT_RETURN_IF_ERROR(launched);  // nothing has run
+    XORBIT_RETURN_IF_ERROR(launched);  // nothing has changed
     const Status cast = CastImages(keeps_log() ? BindingStep::kStore : BindingStep::kFollowXor);
     if (!cast.ok()) {
       XORBIT_RETURN_IF_ERROR(TakeBack());
@@ -95,15 +96,30 @@ class DeviceUpdate final : public PreparedUpdate {
  private:
   bool keeps_log() const { return staged_.has_undo_log(); }
 
-  // On the device, or, if it has no room for the payloads' bodies, without them.
+  // Dense tiles are laid out if that takes no more than half of the memory that is free: the engine may want some, too.
+  Status PlanForms(const PrepareOptions& options) {
+    if (options.keep_undo_log || options.localise_budget_bytes == 0) return {};
+    size_t free_bytes = 0;
+    size_t all_bytes = 0;
+    XORBIT_RETURN_IF_ERROR(CudaStatus(cudaMemGetInfo(&free_bytes, &all_bytes), "cudaMemGetInfo"));
+    PlanBitmaps(kBitmapBytesPerChange, free_bytes / 2, &plan_);
+    return {};
+  }
+
+  // On the device, or, if it has no room for dense tiles' forms, without them, or for the payloads' bodies, without these too.
   Status Stage(const PrepareOptions& options) {
+    XORBIT_RETURN_IF_ERROR(PlanForms(options));
     StageOptions stage;
     stage.keep_undo_log = options.keep_undo_log;
-    stage.stream_bytes_per_change = options.keep_undo_log ? 0 : StreamBytesPerChangeFor(plan_);
     stage.inverse = options.direction == Direction::kInverse;
     stage.partial = options.partial;
     stage.throttle = options.throttle;
     Result<DeviceBuffer> memory = DeviceBuffer::Make(StagedUpdate::BytesFor(plan_, stage));
+    if (!memory.ok() && plan_.bitmap_tile_count > 0) {
+      static_cast<void>(cudaGetLastError());  // it is dealt with here
+      PlanBitmaps(0, 0, &plan_);
+      memory = DeviceBuffer::Make(StagedUpdate::BytesFor(plan_, stage));
+    }
     if (!memory.ok()) {
       static_cast<void>(cudaGetLastError());  // it is dealt with here
       XORBIT_RETURN_IF_ERROR(PinBodies());

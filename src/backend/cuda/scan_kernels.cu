@@ -14,7 +14,6 @@ namespace {
 
 constexpr uint32_t kScanThreads = 256;
 constexpr uint32_t kLoads = 4;
-constexpr uint32_t kVectorBytes = 16;
 constexpr uint64_t kPieceBytes = uint64_t{256} << 10;  // a multiple of what a block reads in one round
 
 // A piece widened to begin with a digest block; what lies before `skip_bytes` does not count.

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdint>
 
+#include "backend/cuda/warp.h"
 #include "change/change_source.h"
 #include "change/state_digest.h"
 #include "codec/sparse_format.h"
@@ -16,7 +17,6 @@
 
 namespace xorbit::cuda {
 
-inline constexpr uint32_t kVectorBytes = 16;
 inline constexpr uint32_t kVectorsAtOnce = 4;                               // of each lane and side
 inline constexpr uint32_t kLineBytes = 32 * kVectorBytes * kVectorsAtOnce;  // 2 KiB
 inline constexpr uint32_t kLinesPerStrip = 8;

@@ -37,6 +37,7 @@ struct Places {
   SegmentOnDevice* checked_segments = nullptr;
   SegmentOnDevice* cast_segments = nullptr;
   PayloadCounters* counters = nullptr;
+  uint8_t* bitmaps = nullptr;
   std::vector<SegmentOnDevice> filled;  // copies of the plan's, with pointers
   std::vector<uint8_t*> bodies;         // where to copy each body to; null if it stays
   uint64_t used_bytes = 0;
@@ -76,6 +77,7 @@ Places Place(const UpdatePlan& plan, const StageOptions& options, uint8_t* memor
     places.filled.push_back(device);
     places.bodies.push_back(body);
   }
+  if (plan.bitmap_tile_count > 0) places.bitmaps = arena.Take<uint8_t>(plan.bitmap_bytes);
   SegmentOnDevice sentinel{};
   sentinel.first_tile = plan.tile_count;
   sentinel.first_item = plan.item_count;
@@ -164,7 +166,9 @@ Result<StagedUpdate> StagedUpdate::Stage(const UpdatePlan& plan, const StageOpti
   staged.update_.classes = places.classes;
   staged.update_.counters = places.counters;
   staged.update_.regions = places.regions;
-  staged.update_.stream_bytes_per_change = options.stream_bytes_per_change;
+  staged.update_.bitmaps = places.bitmaps;
+  staged.update_.tile_count = plan.tile_count;
+  staged.update_.bitmap_tile_count = plan.bitmap_tile_count;
   staged.update_.inverse = options.inverse ? 1 : 0;
   staged.update_.partial = options.partial ? 1 : 0;
   staged.checked_ = OfSegments(staged.update_, places.checked_segments, checked);

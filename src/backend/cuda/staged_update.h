@@ -11,12 +11,12 @@
 
 namespace xorbit::cuda {
 
+// An undo log and the forms of dense tiles (PlanBitmaps) go not together.
 struct StageOptions {
   bool body_on_device = true;  // false: payload bytes are pinned, 4-byte aligned and outlive the update
   bool keep_undo_log = false;
   bool inverse = false;
   bool partial = false;
-  uint32_t stream_bytes_per_change = 0;  // see UpdateOnDevice
   ServingThrottle throttle = ServingThrottle::None();
 };
 

@@ -23,8 +23,9 @@ __device__ __forceinline__ void RunTask(const TileTask& task, const Body& body) 
   }
 }
 
-// Once a block; needs update.table_bytes of dynamic shared memory. body.Run<Unit>(task) is called by all lanes of a warp. It is
-// no lambda: the compiler would make a call of a large one, and calls in the loops that matter cost them their registers.
+// Once a block; needs update.table_bytes of dynamic shared memory: 0, and the tables are left out. body.Run<Unit>(task) is
+// called by all lanes of a warp. It is no lambda: the compiler would make a call of a large one, and calls in the loops that
+// matter cost them their registers.
 template <typename Body>
 __device__ __forceinline__ void ForEachTile(const UpdateOnDevice& update, const Body& body) {
   extern __shared__ SymbolTable tables[];
@@ -45,7 +46,8 @@ __device__ __forceinline__ void ForEachTile(const UpdateOnDevice& update, const 
       if (threadIdx.x == 0) segment = update.segments[segment_index];
       __syncthreads();
       const auto* from = reinterpret_cast<const uint4*>(segment.tables);
-      const uint32_t count = segment.table_count * static_cast<uint32_t>(sizeof(SymbolTable) / sizeof(uint4));
+      const uint32_t table_count = update.table_bytes > 0 ? segment.table_count : 0;
+      const uint32_t count = table_count * static_cast<uint32_t>(sizeof(SymbolTable) / sizeof(uint4));
       for (uint32_t i = threadIdx.x; i < count; i += kThreadsPerBlock) reinterpret_cast<uint4*>(tables)[i] = from[i];
       __syncthreads();
       is_loaded = true;

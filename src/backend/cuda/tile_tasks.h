@@ -2,7 +2,6 @@
 #pragma once
 
 #include "backend/cuda/box_visitors.h"
-#include "backend/cuda/stream_visitor.h"
 #include "backend/cuda/tile_modes.h"
 
 namespace xorbit::cuda {
@@ -105,47 +104,15 @@ XORBIT_DEVICE void PreflightTile(const TileTask& task) {
   if (refused != TileError::kNone) ReportTile(&counters.first_refused, task.tile_index, refused);
 }
 
-// Every tile by itself, whatever its mode, through one visitor.
-template <typename Unit, bool kWrites>
-XORBIT_DEVICE TileOutcome<TileSums> StreamTile(const TileTask& task, uint64_t address, WordVector* window) {
-  StreamVisitor<Unit, kWrites> visitor(task.context, address, window);
-  if (!IsSparse(task.view.record)) {
-    const TileError error = DecodeOtherTile<Unit>(task.view, &visitor);
-    return {error, visitor.Finish()};
-  }
-  const TileTables<Unit> tables = TablesOf<Unit>(task.view, task.segment->planes);
-  const TileError error = tables.all_coded() ? DecodeSparseTile<true>(task.view, tables, &visitor)
-                                             : DecodeSparseTile<false>(task.view, tables, &visitor);
-  return {error, visitor.Finish()};
+XORBIT_DEVICE bool HasBitmap(const TileTask& task) {
+  return task.update->bitmaps != nullptr && task.context.start.bitmap != kNoBitmap;
 }
 
-// After a pre-flight that accepted every tile: what apply must find in the tiles that it will stream.
-template <typename Unit>
-XORBIT_DEVICE void SumStreamedTile(const TileTask& task, WordVector* window) {
-  const uint64_t address = StreamAddressOf<Unit>(task.context);
-  if (address == 0) return;
-  const auto [error, sums] = StreamTile<Unit, false>(task, address, window);
-  if (Lane() == 0 && error == TileError::kNone) task.update->local_sums[task.tile_index] = sums;
-}
-
-// kMayStream: tiles that are dense enough go through `window` (StreamVisitor).
-template <typename Unit, ApplyKind kKind, bool kMayStream>
-XORBIT_DEVICE TileOutcome<ApplyFindings> WriteTile(const TileTask& task, [[maybe_unused]] WordVector* window) {
-  if constexpr (kMayStream) {
-    static_assert(kKind == ApplyKind::kReturningXor);
-    const uint64_t address = StreamAddressOf<Unit>(task.context);
-    if (address != 0) {
-      const auto [error, met] = StreamTile<Unit, true>(task, address, window);
-      return {error, {met.before, false}};
-    }
-  }
-  return VisitTile<Unit, BoxApply<Unit, kKind>, SpreadApply<Unit, kKind>, ApplyFindings>(task);
-}
-
-// expect_after: a comparison expects the target's values, not the old ones.
-template <typename Unit, ApplyKind kKind, bool kMayStream>
-XORBIT_DEVICE void ApplyTile(const TileTask& task, bool expect_after, WordVector* window) {
-  const auto [error, met] = WriteTile<Unit, kKind, kMayStream>(task, window);
+// A tile that was not laid out. expect_after: a comparison expects the target's values, not the old ones.
+template <typename Unit, ApplyKind kKind>
+XORBIT_DEVICE void ApplyTile(const TileTask& task, bool expect_after) {
+  if (HasBitmap(task)) return;
+  const auto [error, met] = VisitTile<Unit, BoxApply<Unit, kKind>, SpreadApply<Unit, kKind>, ApplyFindings>(task);
   if (Lane() != 0) return;
   PayloadCounters& counters = task.update->counters[task.segment->payload_index];
   // Pre-flight has accepted these bytes, so they have changed since, in memory that is ours alone.

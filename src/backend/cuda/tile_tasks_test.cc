@@ -65,10 +65,10 @@ TEST(TileTasks, GoThereAndBackByEveryKindOfWrite) {
   }
 }
 
-// Tiles that are read and written as vectors, beside words that they share with their neighbours.
-TEST(TileTasks, StreamWhatIsDense) {
+// Tiles that are read and written as vectors, beside parts of vectors that they share with their neighbours.
+TEST(TileTasks, LayOutWhatIsDense) {
   const auto backend = MakeCpuBackend();
-  uint64_t streamed_count = 0;
+  uint64_t laid_out_count = 0;
   for (uint64_t seed = 1; seed <= 12; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const testing::RandomUpdate update = testing::MakeRandomUpdate(*backend, seed, 2 * kMaxElements).value();
@@ -78,21 +78,34 @@ TEST(TileTasks, StreamWhatIsDense) {
     EmulatedUpdate emulated(update.layout, update.payloads, live.map(), live.regions(), {});
     ASSERT_TRUE(emulated.status().ok()) << emulated.status().message();
     emulated.Preflight();
-    const uint64_t streamed_here = emulated.StreamTiles(1U << 20);
-    streamed_count += streamed_here;
-    emulated.Apply<ApplyKind::kReturningXor, true>(false);
-    EXPECT_TRUE(live.Holds(*update.after));
-    emulated.Apply<ApplyKind::kReturningXor, true>(true);
+    uint64_t laid_out_here = emulated.LayOutTiles(1U << 20, ~uint64_t{0});
+    if (seed % 3 == 0) {  // some of them
+      const uint64_t budget = emulated.plan().bitmap_bytes / 2;
+      const uint64_t all = laid_out_here;
+      emulated.Preflight();  // for the sums of those that are not
+      laid_out_here = emulated.LayOutTiles(1U << 20, budget);
+      EXPECT_LE(emulated.plan().bitmap_bytes, budget);
+      EXPECT_TRUE(laid_out_here < all || all == 0);
+    }
+    laid_out_count += laid_out_here;
+    EXPECT_TRUE(emulated.window_is_clear());
     EXPECT_TRUE(live.Holds(*update.before));
+    emulated.Apply<ApplyKind::kReturningXor>(false);
+    EXPECT_TRUE(live.Holds(*update.after));
+    emulated.Apply<ApplyKind::kCompare>(true);
+    emulated.Apply<ApplyKind::kXor>(false);
+    EXPECT_TRUE(live.Holds(*update.before));
+    emulated.Apply<ApplyKind::kCompare>(false);
     EXPECT_EQ(emulated.FirstCorrupt(), kNoReport);
     EXPECT_EQ(emulated.FirstRefused(), kNoReport);
-    EXPECT_TRUE(emulated.window_is_clear());
-    emulated.Apply<ApplyKind::kReturningXor, true>(true);  // over values that are not the target's
-    if (streamed_here > 0) {
-      EXPECT_NE(emulated.FirstRefused(), kNoReport);
-    }
+    if (laid_out_here == 0) continue;
+    emulated.Apply<ApplyKind::kCompare>(true);  // over values that are not the target's
+    EXPECT_NE(emulated.FirstRefused(), kNoReport);
+    emulated.ClearCounters();
+    emulated.Apply<ApplyKind::kReturningXor>(true);
+    EXPECT_NE(emulated.FirstRefused(), kNoReport);
   }
-  EXPECT_GT(streamed_count, 10U);
+  EXPECT_GT(laid_out_count, 10U);
 }
 
 // Whatever slices a launch is cut into, its first item is looked for in the right segment.

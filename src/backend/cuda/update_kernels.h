@@ -19,14 +19,13 @@ struct LaunchShape {
 // segments have room for them. Changes nothing in live memory.
 Status LaunchPreflight(const UpdateOnDevice& update, bool keep_log, const LaunchShape& shape, cudaStream_t stream);
 
-// After a pre-flight that has accepted every tile, if update.stream_bytes_per_change is set: leaves in update.local_sums what
-// LaunchApply(kReturningXor) must find in the tiles that it streams, instead of their digests. Of such an update, tiles cannot
-// be compared (kCompare).
-Status LaunchStreamSums(const UpdateOnDevice& update, const LaunchShape& shape, cudaStream_t stream);
+// After a pre-flight that has accepted every tile: lays out those that have room for it, and leaves in update.local_sums,
+// instead of their digests, what LaunchApply has to find there. Changes nothing in live memory.
+Status LaunchBitmaps(const UpdateOnDevice& update, const LaunchShape& shape, cudaStream_t stream);
 
 // Writes to live memory, the items of all payloads at once, after a pre-flight of the same update; kCompare only reads.
-// kReturningXor reports tiles whose old values are not those of pre-flight, kCompare those that are neither old nor, if
-// expect_after, new.
+// kReturningXor reports tiles whose old values are not those of pre-flight, kCompare those that are not the old or, if
+// expect_after, the new ones. If it fails, what it has launched is taken back, in stream order.
 Status LaunchApply(const UpdateOnDevice& update, ApplyKind kind, bool expect_after, const LaunchShape& shape,
                    cudaStream_t stream);
 

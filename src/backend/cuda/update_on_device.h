@@ -95,8 +95,11 @@ struct TileStart {
   uint64_t first_change;  // changes of the segment's tiles before
   uint32_t part_index;    // of the tile's first element
   uint32_t box_index;     // likewise; those after it reach to the tile's last element. kNoBox: the tile goes the slow way
+  uint32_t bitmap;        // where its form begins in UpdateOnDevice::bitmaps, in kBitmapAlignment bytes. kNoBitmap: it has none
 };
 inline constexpr uint32_t kNoBox = ~uint32_t{0};
+inline constexpr uint32_t kNoBitmap = ~uint32_t{0};
+inline constexpr uint64_t kBitmapAlignment = 128;
 
 // Lane 0 of the state digest over changes of one tile.
 struct TileSums {
@@ -153,9 +156,11 @@ struct UpdateOnDevice {
   const Piece* pieces;
   const PieceClass* classes;
   const RegionBounds* regions;
-  uint32_t stream_bytes_per_change;  // tiles with a change in so many bytes or fewer are streamed; 0: none
-  uint8_t inverse;                   // the delta is taken from its target to its base
-  uint8_t partial;                   // sums are compared by the cohort, not by tile
+  uint8_t* bitmaps;            // room for the forms of dense tiles (bitmap_form.h), or null: then no tile has one
+  uint64_t tile_count;         // of all segments
+  uint64_t bitmap_tile_count;  // of these
+  uint8_t inverse;             // the delta is taken from its target to its base
+  uint8_t partial;             // sums are compared by the cohort, not by tile
 };
 
 // An image that is cast from a kept copy, element by element.

@@ -112,7 +112,7 @@ void PlanStarts(const EncodedSegmentView& view, std::span<const LivePart> parts,
   for (uint64_t i = 0; i < view.record_count; ++i) {
     const auto record = LoadLe<TileRecord>(view.records.data() + i * sizeof(TileRecord));
     while (parts[part_index + 1].first <= record.first) ++part_index;
-    starts->push_back({first_change, part_index, kNoBox});
+    starts->push_back({first_change, part_index, kNoBox, kNoBitmap});
     first_change += uint64_t{record.count_minus_1} + 1;
   }
 }
@@ -180,20 +180,6 @@ Result<UpdatePlan> PlanUpdate(const Layout& layout, std::span<const PayloadView>
   }
   PlanAllBoxes(&update);
   return update;
-}
-
-uint32_t StreamBytesPerChangeFor(const UpdatePlan& plan) {
-  uint64_t dense_count = 0;
-  for (const SegmentPlan& segment : plan.segments) {
-    for (size_t i = 0; i < segment.starts.size(); ++i) {
-      if (segment.starts[i].box_index == kNoBox) continue;
-      const auto record = LoadLe<TileRecord>(segment.segment->view.records.data() + i * sizeof(TileRecord));
-      const uint64_t count = uint64_t{record.count_minus_1} + 1;
-      const uint64_t bytes = (uint64_t{record.span} + 1) * segment.device.unit_bytes;
-      if (bytes <= count * kStreamBytesPerChange) dense_count += count;
-    }
-  }
-  return dense_count > plan.change_count / 2 ? kStreamBytesPerChange : 0;
 }
 
 ItemRange ItemsOf(const UpdatePlan& plan, uint64_t begin, uint64_t end) {

@@ -46,6 +46,8 @@ struct UpdatePlan {
   uint64_t item_count = 0;
   uint64_t change_count = 0;
   uint32_t table_bytes = 0;
+  uint64_t bitmap_bytes = 0;       // of all tiles' forms: none but by PlanBitmaps
+  uint64_t bitmap_tile_count = 0;  // tiles with one
 };
 
 // What the payloads' tiles are.
@@ -59,11 +61,6 @@ enum class TileSource {
 // so.
 Result<UpdatePlan> PlanUpdate(const Layout& layout, std::span<const PayloadView> payloads, const LiveMap& map,
                               std::span<const RegionBounds> places, TileSource source = TileSource::kSparse);
-
-// What UpdateOnDevice::stream_bytes_per_change should be: 0 unless most changes lie in tiles that gain by it, since the kernel
-// that can stream is slower at all others.
-inline constexpr uint32_t kStreamBytesPerChange = 24;
-uint32_t StreamBytesPerChangeFor(const UpdatePlan& plan);
 
 // Items [begin, end) of an update, for one launch.
 ItemRange ItemsOf(const UpdatePlan& plan, uint64_t begin, uint64_t end);

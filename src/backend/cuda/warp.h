@@ -21,6 +21,7 @@ namespace xorbit::cuda {
 
 inline constexpr uint32_t kWarpLanes = 32;
 inline constexpr uint32_t kAllLanes = 0xffffffff;
+inline constexpr uint32_t kVectorBytes = 16;  // the most that a lane reads or writes at once
 
 #ifdef __CUDACC__
 

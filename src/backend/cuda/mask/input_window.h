@@ -4,7 +4,7 @@
 // memory, be it the device's or, over the bus, the host's.
 #pragma once
 
-#include "backend/cuda/stream_visitor.h"
+#include "backend/cuda/word_vector.h"
 
 namespace xorbit::cuda {
 

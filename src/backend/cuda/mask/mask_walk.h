@@ -5,7 +5,7 @@
 #pragma once
 
 #include "backend/cuda/mask/masks_on_device.h"
-#include "backend/cuda/stream_visitor.h"
+#include "backend/cuda/word_vector.h"
 
 namespace xorbit::cuda {
 

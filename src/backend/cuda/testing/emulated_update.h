@@ -9,6 +9,8 @@
 
 #include "backend/cuda/binding_plan.h"
 #include "backend/cuda/binding_tile.h"
+#include "backend/cuda/bitmap_plan.h"
+#include "backend/cuda/bitmap_tile.h"
 #include "backend/cuda/report_of.h"
 #include "backend/cuda/testing/warp_emulator.h"
 #include "base/unit.h"
@@ -71,25 +73,32 @@ class EmulatedUpdate {
     ForEachTile(tiles.first(tiles.size() - 1),
                 [&]<typename Unit>(const TileTask& task) { BindTile<Unit>(task, bindings, step); });
   }
-  // Streams tiles with a change in so many bytes or fewer from now on; tells how many tiles that are.
-  uint64_t StreamTiles(uint32_t bytes_per_change) {
-    update_.stream_bytes_per_change = bytes_per_change;
-    uint64_t count = 0;
-    ForEachTile(segments_, [&]<typename Unit>(const TileTask& task) {
-      if (StreamAddressOf<Unit>(task.context) != 0 && Lane() == 0) ++count;
-      SumStreamedTile<Unit>(task, window_.data());
-    });
-    return count;
+  // Lays out tiles as PlanBitmaps says, in the memory that it asks for; tells how many tiles that are.
+  uint64_t LayOutTiles(uint32_t bytes_per_change, uint64_t budget_bytes) {
+    PlanBitmaps(bytes_per_change, budget_bytes, &plan_);
+    starts_.clear();
+    for (const SegmentPlan& planned : plan_.segments)
+      starts_.insert(starts_.end(), planned.starts.begin(), planned.starts.end());
+    bitmaps_.assign(plan_.bitmap_bytes + kBitmapAlignment, 0xa5);
+    const uint64_t begin = RoundUpToLine(reinterpret_cast<uint64_t>(bitmaps_.data()));
+    update_.bitmaps = reinterpret_cast<uint8_t*>(begin);
+    update_.tile_count = plan_.tile_count;
+    update_.bitmap_tile_count = plan_.bitmap_tile_count;
+    ForEachTile(segments_, [&]<typename Unit>(const TileTask& task) { LayOutTile<Unit>(task, window_.data()); });
+    ForEachTile(segments_, []<typename Unit>(const TileTask& task) { SumBitmapTile<Unit>(task); });
+    return plan_.bitmap_tile_count;
   }
   bool window_is_clear() const {
     return std::all_of(window_.begin(), window_.end(), [](const WordVector& vector) { return vector.is_zero(); });
   }
-  // kMayStream: as StreamTiles said before.
-  template <ApplyKind kKind, bool kMayStream = false>
+  template <ApplyKind kKind>
   void Apply(bool expect_after) {
-    WordVector* window = window_.data();
-    ForEachTile(segments_,
-                [&]<typename Unit>(const TileTask& task) { ApplyTile<Unit, kKind, kMayStream>(task, expect_after, window); });
+    ForEachTile(segments_, [&]<typename Unit>(const TileTask& task) {
+      if constexpr (kKind != ApplyKind::kStore && kKind != ApplyKind::kRestore) {
+        ApplyBitmapTile<Unit, kKind>(task, expect_after);
+      }
+      ApplyTile<Unit, kKind>(task, expect_after);
+    });
   }
 
   // The first report of any payload, as a tile << 8 | TileError.
@@ -136,6 +145,7 @@ class EmulatedUpdate {
   std::vector<TieOnDevice> ties_;
   std::array<uint64_t, kWordFactorCount> word_factors_{};
   UpdateOnDevice update_{};
+  Buffer bitmaps_;
   std::array<WordVector, kWindowBytes / kVectorBytes> window_{};
 };
 

@@ -1,9 +1,9 @@
 // Live memory holds the model once; what is verified against is the formula.
 #include "backend/cuda/testing/receive_bench.h"
 
-#include <algorithm>
 #include <utility>
 
+#include "backend/cuda/bitmap_plan.h"
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/cuda_status.h"
 #include "backend/cuda/report_of.h"
@@ -26,16 +26,16 @@ class Stages {
     return {};
   }
 
-  Status Stage(const StageOptions& options) {
+  Status Stage(const StageOptions& options, uint32_t bitmap_bytes_per_change) {
     memory_ = {};
+    PlanBitmaps(bitmap_bytes_per_change, ~uint64_t{0}, &plan_);
     XORBIT_ASSIGN_OR_RETURN(memory_, DeviceBuffer::Make(StagedUpdate::BytesFor(plan_, options)));
     report_->Note(model_->name, "device bytes to stage", std::to_string(memory_.byte_count()));
     XORBIT_ASSIGN_OR_RETURN(staged_, StagedUpdate::Stage(plan_, options, memory_.data_dev(), report_->stream()));
     return {};
   }
 
-  // What a backend would choose for this update.
-  uint32_t PlannedStreaming() const { return StreamBytesPerChangeFor(plan_); }
+  uint64_t bitmap_tile_count() const { return plan_.bitmap_tile_count; }
 
   void MeasurePreflight(uint32_t blocks, const std::string& name) {
     CheckReports("before " + name);
@@ -43,8 +43,8 @@ class Stages {
     CheckReports(name);
   }
 
-  void MeasureStreamSums(uint32_t blocks, const std::string& name) {
-    Measure(name, blocks, [&] { return LaunchStreamSums(staged_.update(), {blocks}, stream()); });
+  void MeasureBitmaps(uint32_t blocks, const std::string& name) {
+    Measure(name, blocks, [&] { return LaunchBitmaps(staged_.update(), {blocks}, stream()); });
   }
 
   // An even number of runs, so that live memory ends as it began; then once more, verified, and back.
@@ -74,10 +74,9 @@ class Stages {
     }
   }
 
-  void MeasureCompare(uint32_t blocks) {
-    Measure("comparison", blocks,
-            [&] { return LaunchApply(staged_.update(), ApplyKind::kCompare, false, {blocks}, stream()); });
-    CheckReports("comparison");
+  void MeasureCompare(uint32_t blocks, const std::string& name) {
+    Measure(name, blocks, [&] { return LaunchApply(staged_.update(), ApplyKind::kCompare, false, {blocks}, stream()); });
+    CheckReports(name);
   }
 
   // Gate closed to gate open, through the backend's interface, by the clock on the wall: every second run takes it back.
@@ -166,27 +165,26 @@ void BenchReceive(const BigModel& model, const BenchOptions& options, Report* re
   const Status plan_status = stages.Plan();
   report->Check(plan_status, model.name + ": planning");
   if (!plan_status.ok()) return;
-  const auto stage_as = [&](bool keep_log, uint32_t stream_bytes_per_change) {
+  const auto stage_as = [&](bool keep_log, uint32_t bitmap_bytes_per_change) {
     StageOptions stage;
     stage.keep_undo_log = keep_log;
-    stage.stream_bytes_per_change = stream_bytes_per_change;
-    const Status status = stages.Stage(stage);
+    const Status status = stages.Stage(stage, bitmap_bytes_per_change);
     report->Check(status, model.name + ": staging");
     return status.ok();
   };
-  std::vector<uint32_t> streams = options.stream_bytes_per_change;
-  const uint32_t planned = stages.PlannedStreaming();
-  if (std::find(streams.begin(), streams.end(), planned) == streams.end()) streams.push_back(planned);
-  for (const uint32_t stream : streams) {
-    if (!stage_as(false, stream)) return;
-    const std::string suffix = stream == 0 ? "" : " with streaming from a change in " + std::to_string(stream) + " bytes";
+  std::vector<uint32_t> limits = options.bitmap_bytes_per_change;
+  limits.push_back(kBitmapBytesPerChange);
+  for (const uint32_t limit : limits) {
+    if (!stage_as(false, limit)) return;
+    const bool has_bitmaps = stages.bitmap_tile_count() > 0;
+    if (limit > 0 && !has_bitmaps) continue;
+    const std::string suffix = limit == 0 ? "" : " laid out from a change in " + std::to_string(limit) + " bytes";
     for (const uint32_t blocks : options.blocks_per_multiprocessor) {
       stages.MeasurePreflight(blocks, "pre-flight" + suffix);
-      if (stream > 0) stages.MeasureStreamSums(blocks, "sums" + suffix);
+      if (has_bitmaps) stages.MeasureBitmaps(blocks, "laying out" + suffix);
       stages.MeasureXor(blocks, ApplyKind::kReturningXor, "apply by returning XOR and check" + suffix);
-      if (stream > 0) continue;
-      stages.MeasureXor(blocks, ApplyKind::kXor, "apply by XOR");
-      stages.MeasureCompare(blocks);
+      stages.MeasureXor(blocks, ApplyKind::kXor, "apply by XOR" + suffix);
+      stages.MeasureCompare(blocks, "comparison" + suffix);
     }
   }
   if (options.with_undo_log && stage_as(true, 0)) {

@@ -7,7 +7,7 @@ namespace xorbit::cuda::testing {
 
 struct BenchOptions {
   std::vector<uint32_t> blocks_per_multiprocessor = {0};
-  std::vector<uint32_t> stream_bytes_per_change = {0};  // see UpdateOnDevice
+  std::vector<uint32_t> bitmap_bytes_per_change = {0};  // see PlanBitmaps; what the backend chooses is tried anyway
   bool with_undo_log = true;                            // measure absolute stores too
 };
 

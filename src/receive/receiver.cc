@@ -67,6 +67,7 @@ Status Receiver::PreparePayloads() {
   options.partial = cohort_.partial();
   options.localise_budget_bytes = options_.localise_budget_bytes;
   options.throttle = throttle_;
+  options.masks = options_.masks;
   prepared_epoch_ = live_.map->epoch();
   XORBIT_ASSIGN_OR_RETURN(prepared_, backend_.Prepare(stream_.layout(), staged_->payloads(), live_, options));
   callbacks_.clear();

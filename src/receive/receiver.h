@@ -32,6 +32,7 @@ struct ReceiverOptions {
   // same. Empty: none.
   MutableBytes undo_memory{};
   ServingThrottle throttle = {};  // of work on a device, from when the engine serves
+  MaskOptions masks{};            // of deltas of mask codecs there; what they take is given back after each update
   std::chrono::milliseconds pause_deadline{1'000};
   std::chrono::milliseconds refresh_deadline{1'000};
   std::chrono::milliseconds resume_deadline{1'000};

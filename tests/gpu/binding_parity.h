@@ -6,6 +6,8 @@
 
 namespace xorbit::gpu_check {
 
-void CheckBindings(const Backend& cuda_backend, const Backend& cpu_backend, uint64_t seed, cuda::testing::Report* report);
+// Undo logs are for the sparse codec only.
+void CheckBindings(const Backend& cuda_backend, const Backend& cpu_backend, uint64_t seed, cuda::testing::Report* report,
+                   CodecId codec = CodecId::kSparse);
 
 }  // namespace xorbit::gpu_check

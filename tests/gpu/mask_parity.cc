@@ -11,6 +11,7 @@
 #include "backend/cuda/mask/mask_kernels.h"
 #include "backend/cuda/testing/random_mask.h"
 #include "backend_parity.h"
+#include "binding_parity.h"
 #include "codec/mask_codec.h"
 
 namespace xorbit::gpu_check {
@@ -32,7 +33,8 @@ void CheckCase(const Backend& cuda_backend, const Backend& cpu_backend, uint64_t
   const Result<Case> c = MakeCase(cpu_backend, seed, codec.id(), encoding);
   report->Check(c.status(), "making mask seed " + std::to_string(seed));
   if (!c.ok()) return;
-  for (const char* decoder : {"", "cpu"}) {
+  for (const char* decoder : {"", "kernels", "cpu"}) {
+    if (codec.id() == CodecId::kZstd && std::string_view(decoder) == "kernels") continue;
     PrepareOptions options;
     options.masks.decoder = decoder;
     options.masks.slot_bytes = seed % 2 == 0 ? kSmallSlotBytes : 0;
@@ -171,6 +173,7 @@ void CheckMasks(uint64_t first_seed, uint64_t count, Report* report) {
     const Codec& codec = *MaskCodecs()[seed % MaskCodecs().size()];
     CheckCase(**cuda_backend, *cpu_backend, seed, codec, report);
     CheckDamaged(**cuda_backend, *cpu_backend, seed, codec, report);
+    CheckBindings(**cuda_backend, *cpu_backend, seed, report, codec.id());
     if (seed % 4 == 0) CheckHostile(seed, report);
     if (report->failure_count() > 20) break;
   }

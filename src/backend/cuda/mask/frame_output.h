@@ -45,6 +45,16 @@ class FrameOutput {
     return FrameError::kNone;
   }
 
+  // Both at once, as most of a mask is: lanes' bytes, of which this lane's is the literal's byte `index` if there is one, the
+  // last of them zero; and so many zeros more. False, and nothing is taken, if the mask has no room.
+  XORBIT_DEVICE bool TakeZeroRun(uint32_t byte, uint32_t index, uint32_t literal_bytes, uint32_t zero_bytes) {
+    if (literal_bytes + zero_bytes > mask_bytes_ - at_) return false;
+    if (index < literal_bytes) Put(at_ + index, byte);
+    at_ += literal_bytes + zero_bytes;
+    last_ = 0;
+    return true;
+  }
+
   // The byte before, so many times.
   XORBIT_DEVICE FrameError RepeatLast(uint32_t byte_count) {
     if (at_ == 0) return FrameError::kDistance;

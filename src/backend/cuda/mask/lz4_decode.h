@@ -1,4 +1,7 @@
-// One LZ4 block by one warp: any standard block. Lanes look at 32 bytes of a long length at once.
+// One LZ4 block by one warp: any standard block, and zero runs fast.
+//
+// A warp waits for each step of what it decodes, so steps must be few. Lanes look at the next 32 bytes at once, in which nearly
+// always the whole of a sequence is: token, a literal or two, distance and length. Everything else goes piece by piece.
 #pragma once
 
 #include "backend/cuda/mask/frame_output.h"
@@ -13,6 +16,7 @@ class Lz4Decoder {
     for (;;) {
       if (left() == 0) return FrameError::kTruncated;
       input_->Reach(at_);
+      if (TakeZeroRun()) continue;
       const uint32_t token = input_->At(at_++);
       FrameError error = TakeLiterals(token / 16);
       if (error != FrameError::kNone) return error;
@@ -27,6 +31,27 @@ class Lz4Decoder {
   static constexpr uint32_t kMinMatchBytes = 4;
 
   XORBIT_DEVICE uint32_t left() const { return input_->byte_count() - at_; }
+
+  // A sequence of few literals, the last of them zero, and a long match from one byte back. False, and nothing is taken, if
+  // this is none.
+  XORBIT_DEVICE bool TakeZeroRun() {
+    if (left() < kWarpLanes) return false;
+    const uint32_t byte = input_->At(at_ + Lane());
+    const uint32_t token = input_->At(at_);
+    const uint32_t literals = token / 16;
+    const uint32_t tail = literals + 3;  // where the match's length goes on, behind token, literals and distance
+    const uint32_t full_count = CountTrailingZeros(~(Ballot(byte == 255) >> tail));
+    const uint32_t last = ShuffleFrom(byte, literals);
+    const uint32_t low = ShuffleFrom(byte, literals + 1);
+    const uint32_t high = ShuffleFrom(byte, literals + 2);
+    const uint32_t rest = ShuffleFrom(byte, (tail + full_count) % kWarpLanes);
+    const bool is_run = literals - 1 < kNibbleMax - 1 && token % 16 == kNibbleMax && last == 0 && low == 1 && high == 0;
+    if (!is_run || tail + full_count >= kWarpLanes) return false;
+    const uint32_t zeros = kNibbleMax + kMinMatchBytes + 255 * full_count + rest;
+    if (!output_->TakeZeroRun(byte, Lane() - 1, literals, zeros)) return false;
+    at_ += tail + full_count + 1;
+    return true;
+  }
 
   XORBIT_DEVICE FrameError TakeLiterals(uint32_t nibble) {
     uint32_t length = nibble;

@@ -12,9 +12,10 @@ namespace {
 
 constexpr uint32_t kWarps = 8;
 constexpr uint32_t kThreads = kWarps * kWarpLanes;
-// As many as fit; for pre-flight, which weighs old and new values, one less, so that it does not spill.
-template <typename Body>
-constexpr uint32_t kBlocksOf = 4;
+// Registers for four blocks a multiprocessor, of which three run: the rest is for the warps that decode the next batch
+// meanwhile.
+constexpr uint32_t kRegisterBlocks = 4;
+constexpr uint32_t kBlocksEach = 3;
 
 struct TileLoop {
   UpdateOnDevice update;
@@ -64,9 +65,6 @@ struct PassBody {
   }
 };
 
-template <>
-constexpr uint32_t kBlocksOf<PassBody<MaskPass::kPreflight>> = 3;
-
 struct BindingBody {
   BindingsOnDevice bindings;
   BindingStep step;
@@ -87,7 +85,7 @@ struct HashBody {
 };
 
 template <typename Body>
-__global__ void __launch_bounds__(kThreads, kBlocksOf<Body>) MaskTileKernel(const __grid_constant__ TileLoop loop, Body body) {
+__global__ void __launch_bounds__(kThreads, kRegisterBlocks) MaskTileKernel(const __grid_constant__ TileLoop loop, Body body) {
   ForEachMaskTile(loop, body);
 }
 
@@ -114,7 +112,7 @@ Status LaunchOverTiles(const char* name, const MaskLaunch& launch, uint64_t begi
   XORBIT_RETURN_IF_ERROR(CudaStatus(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device),
                                     "cudaDeviceGetAttribute of the multiprocessor count"));
   uint64_t blocks =
-      std::min((end - begin + kWarps - 1) / kWarps, uint64_t{kBlocksOf<Body>} * static_cast<uint32_t>(multiprocessors));
+      std::min((end - begin + kWarps - 1) / kWarps, uint64_t{kBlocksEach} * static_cast<uint32_t>(multiprocessors));
   if (launch.most_blocks > 0) blocks = std::min<uint64_t>(blocks, launch.most_blocks);
   const TileLoop loop{*launch.update, *launch.masks, launch.slot_dev, begin, end, clears};
   MaskTileKernel<<<static_cast<uint32_t>(blocks), kThreads, 0, launch.stream>>>(loop, body);

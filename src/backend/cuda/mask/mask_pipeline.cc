@@ -27,14 +27,19 @@ const char* WhyOf(FrameError error) {
   }
 }
 
-}  // namespace
-
-Status StatusOfMaskReports(const MaskPlan& plan, std::span<const PayloadCounters> counters) {
+Status StatusOfFrames(const MaskPlan& plan, std::span<const PayloadCounters> counters) {
   for (const PayloadCounters& counter : counters) {
     if (counter.first_corrupt == kNoReport) continue;
     const uint64_t frame_index = plan.frame_of_tile[counter.first_corrupt >> 8];
     return CorruptError(plan.NameOf(frame_index) + " " + WhyOf(static_cast<FrameError>(counter.first_corrupt & 0xff)));
   }
+  return {};
+}
+
+}  // namespace
+
+Status StatusOfMaskReports(const MaskPlan& plan, std::span<const PayloadCounters> counters) {
+  XORBIT_RETURN_IF_ERROR(StatusOfFrames(plan, counters));
   return StatusOfReports(plan.update, counters);
 }
 
@@ -58,7 +63,7 @@ Status MaskPipeline::Run(MaskPass pass, FrameDecoder* decoder, MaskFindings* fin
 
 Status MaskPipeline::Preflight(MaskFindings* findings) {
   XORBIT_RETURN_IF_ERROR(Run(MaskPass::kPreflight, decoders_.front(), findings));
-  return StatusOfMaskReports(*plan_, findings->counters);
+  return StatusOfFrames(*plan_, findings->counters);
 }
 
 Status MaskPipeline::Apply() {

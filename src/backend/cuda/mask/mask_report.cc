@@ -1,5 +1,7 @@
 #include "backend/cuda/mask/mask_report.h"
 
+#include <algorithm>
+
 #include "backend/cuda/report_of.h"
 
 namespace xorbit::cuda {
@@ -14,9 +16,10 @@ std::vector<RecordSums> SumsOfFrames(const MaskPlan& plan, std::span<const TileS
   return sums;
 }
 
-// The first frame whose sums are not its record's, reported as its first tile.
-std::vector<PayloadCounters> CompareFrames(const MaskPlan& plan, std::span<const RecordSums> sums, Direction direction) {
-  std::vector<PayloadCounters> reports(plan.tiled.size(), {kNoReport, kNoReport, 0, 0, 0});
+// What the device reported, and the first frame whose sums are not its record's, whichever comes first.
+std::vector<PayloadCounters> CompareFrames(const MaskPlan& plan, std::span<const PayloadCounters> counters,
+                                           std::span<const RecordSums> sums, Direction direction) {
+  std::vector<PayloadCounters> reports(counters.begin(), counters.end());
   for (uint64_t i = plan.frames.size(); i-- > 0;) {
     const FrameOnDevice& frame = plan.frames[i];
     const SegmentPlan& segment = plan.update.segments[frame.segment_index];
@@ -24,7 +27,8 @@ std::vector<PayloadCounters> CompareFrames(const MaskPlan& plan, std::span<const
     const FrameRecord record = plan.RecordOf(i);
     const RecordInfo info{record.first, 0, record.change_count, record.before, record.after};
     if (sums[i] == StatedSums(info, direction)) continue;
-    reports[segment.payload_index].first_refused = frame.first_tile << 8 | static_cast<uint64_t>(TileError::kDigest);
+    uint64_t& first = reports[segment.payload_index].first_refused;
+    first = std::min(first, frame.first_tile << 8 | static_cast<uint64_t>(TileError::kDigest));
   }
   return reports;
 }
@@ -35,9 +39,9 @@ Result<PrepareReport> ReportOfMasks(const MaskPlan& plan, std::span<const Payloa
                                     std::span<const PayloadCounters> counters, std::span<const TileSums> counted_sums,
                                     const PrepareOptions& options) {
   const std::vector<RecordSums> sums = SumsOfFrames(plan, counted_sums);
-  if (!options.partial) {
-    XORBIT_RETURN_IF_ERROR(StatusOfReports(plan.update, CompareFrames(plan, sums, options.direction)));
-  }
+  XORBIT_RETURN_IF_ERROR(StatusOfReports(plan.update, options.partial
+                                                          ? std::vector<PayloadCounters>(counters.begin(), counters.end())
+                                                          : CompareFrames(plan, counters, sums, options.direction)));
   XORBIT_ASSIGN_OR_RETURN(PrepareReport report, ReportOf(plan.update, payloads, counters, counted_sums, options));
   report.record_count = plan.frames.size();
   if (!options.partial) return report;

@@ -10,10 +10,10 @@ struct MaskTask {
   const UpdateOnDevice* update;
   const SegmentOnDevice* segment;
   uint64_t tile_index;
+  uint64_t report_index;  // of the tile under which its frame reports: the frame's first
   FrameState* state;
   uint8_t* mask;
   uint32_t byte_count;
-  bool is_first;  // of its frame
   bool clears;
   uint16_t* queue;
   TileContext context;
@@ -29,10 +29,10 @@ XORBIT_DEVICE MaskTask MakeMaskTask(const UpdateOnDevice& update, const MasksOnD
   task.update = &update;
   task.segment = &segment;
   task.tile_index = tile_index;
+  task.report_index = frame.first_tile;
   task.state = masks.states + frame_index;
   task.mask = slot + frame.slot_offset + (record.first - frame.first) * segment.unit_bytes;
   task.byte_count = (record.span + 1) * segment.unit_bytes;
-  task.is_first = tile_index == frame.first_tile;
   task.clears = clears;
   task.queue = queue;
   task.context = {&update, &segment, record, update.starts[tile_index], word_factors};
@@ -55,15 +55,29 @@ XORBIT_DEVICE bool IsClosed(const MaskTask& task) {
 
 template <typename Findings>
 struct MaskOutcome {
-  Findings found;
-  uint32_t change_count;
+  Findings found{};
+  uint32_t change_count = 0;
 };
+
+XORBIT_DEVICE void AddTo(PreflightFindings* sum, const PreflightFindings& found) { sum->Add(found); }
+XORBIT_DEVICE void AddTo(ApplyFindings* sum, const ApplyFindings& found) {
+  sum->sum += found.sum;
+  sum->misfits |= found.misfits;
+}
 
 template <typename Unit, typename Visitor, typename Findings>
 XORBIT_DEVICE MaskOutcome<Findings> WalkMask(const MaskTask& task) {
-  Visitor visitor(task.context);
-  const uint32_t count = MaskWalk<Unit, Visitor>(task.mask, task.byte_count, task.clears, task.queue, &visitor).Run();
-  return {visitor.Finish(), count};
+  MaskOutcome<Findings> outcome;
+  MaskScan<Unit> scan(task.mask, task.byte_count, task.queue);
+  while (!scan.is_done()) {
+    const uint32_t count = scan.NextPortion();
+    if (count == 0) continue;
+    Visitor visitor(task.context);
+    VisitQueued<Unit>(task.mask, task.clears, task.queue, count, &visitor);
+    AddTo(&outcome.found, visitor.Finish());
+    outcome.change_count += count;
+  }
+  return outcome;
 }
 template <typename Unit, typename Visitor, typename Findings>
 XORBIT_DEVICE_RARE MaskOutcome<Findings> WalkSpreadMask(MaskTask task) {
@@ -96,7 +110,7 @@ XORBIT_DEVICE void PreflightMaskTile(const MaskTask& task) {
   AtomicAdd(&counters.lane0_change, found.counted.after - found.counted.before);
   AtomicAdd(&counters.lane1_change, found.lane1_change);
   const TileError refused = CompareMaskTile<Unit>(task, outcome);
-  if (refused != TileError::kNone) ReportTile(&counters.first_refused, task.tile_index, refused);
+  if (refused != TileError::kNone) ReportTile(&counters.first_refused, task.report_index, refused);
 }
 
 // kKind: kReturningXor to apply, kXor to undo.
@@ -109,11 +123,11 @@ XORBIT_DEVICE void XorMaskTile(const MaskTask& task) {
   if (Lane() != 0) return;
   AtomicAdd(&task.state->seen_changes, outcome.change_count);
   // By the launch that does it, so that none of the two is without the other.
-  if (task.is_first) task.state->is_applied = kKind == ApplyKind::kReturningXor ? 1 : 0;
+  if (task.tile_index == task.report_index) task.state->is_applied = kKind == ApplyKind::kReturningXor ? 1 : 0;
   if constexpr (kKind == ApplyKind::kReturningXor) {
     if (outcome.found.sum == task.update->local_sums[task.tile_index].before) return;
     PayloadCounters& counters = task.update->counters[task.segment->payload_index];
-    ReportTile(&counters.first_refused, task.tile_index, TileError::kDigest);
+    ReportTile(&counters.first_refused, task.report_index, TileError::kDigest);
   }
 }
 
@@ -122,11 +136,13 @@ template <typename Unit>
 XORBIT_DEVICE void BindMaskTile(const MaskTask& task, const BindingsOnDevice& bindings, BindingStep step) {
   if (task.state->is_open == 0) return;
   BindingVisitor<Unit> visitor(task.context, bindings, step);
-  MaskWalk<Unit, BindingVisitor<Unit>>(task.mask, task.byte_count, false, task.queue, &visitor).Run();
+  MaskScan<Unit> scan(task.mask, task.byte_count, task.queue);
+  while (!scan.is_done()) VisitQueued<Unit>(task.mask, false, task.queue, scan.NextPortion(), &visitor);
   const bool misfits = visitor.Finish();
   if (Lane() != 0 || !misfits) return;
   PayloadCounters& counters = task.update->counters[task.segment->payload_index];
-  ReportTile(&counters.first_refused, task.tile_index, step == BindingStep::kCheck ? TileError::kReplica : TileError::kDigest);
+  ReportTile(&counters.first_refused, task.report_index,
+             step == BindingStep::kCheck ? TileError::kReplica : TileError::kDigest);
 }
 
 // Adds to the frame's hash of its mask: over vectors that are not zero, by their place.

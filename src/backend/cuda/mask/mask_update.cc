@@ -21,8 +21,8 @@ namespace {
 
 constexpr const char* kMoved = "live weights are not what they were when this update was prepared: prepare it again";
 
-// One warp decodes a frame, so many frames must be in a slot to keep a device busy; behind a thousand it gains little.
-constexpr uint64_t kMostSlotBytes = uint64_t{1} << 30;
+// One warp decodes a frame, and a batch ends with its last one: a slot should hold many. Of free memory slots take a quarter.
+constexpr uint64_t kMostSlotBytes = uint64_t{4} << 30;
 // Where the caller lends slots for the pause, pre-flight needs some of its own while the engine still uses them.
 constexpr uint64_t kPreflightSlotBytes = uint64_t{64} << 20;
 
@@ -47,12 +47,12 @@ class MaskUpdate final : public PreparedUpdate {
       ready = StageAndCheck(options, &findings);
     }
     XORBIT_RETURN_IF_ERROR(ready);
+    XORBIT_ASSIGN_OR_RETURN(const std::vector<TileSums> sums, masks_->ReadCountedSums());
+    XORBIT_ASSIGN_OR_RETURN(report_, ReportOfMasks(*plan_, payloads, findings.counters, sums, options));
     if (!plan_->update.ties.empty()) {
       XORBIT_ASSIGN_OR_RETURN(const std::vector<TieOnDevice> ties, masks_->ReadTies());
       XORBIT_RETURN_IF_ERROR(StatusOfTies(plan_->update, ties));
     }
-    XORBIT_ASSIGN_OR_RETURN(const std::vector<TileSums> sums, masks_->ReadCountedSums());
-    XORBIT_ASSIGN_OR_RETURN(report_, ReportOfMasks(*plan_, payloads, findings.counters, sums, options));
     masks_->SetThrottle(ServingThrottle::None());
     if (!options_.lent_dev.empty()) {
       XORBIT_RETURN_IF_ERROR(masks_->UseSlots({options_.lent_dev, options_.slot_count}));
@@ -119,12 +119,8 @@ class MaskUpdate final : public PreparedUpdate {
     XORBIT_RETURN_IF_ERROR(StageInner(*plan_, options.threads, inner_host_.bytes()));
     PlaceInner(inner_host_.bytes().data(), plan_.get());
     if (!choice_.reads_device_memory || options_.keeps_inner_on_host) return {};
-    Result<DeviceBuffer> inner = DeviceBuffer::Make(byte_count + SlotBytes() * options_.slot_count);
-    if (!inner.ok()) {  // the bus will do
-      static_cast<void>(cudaGetLastError());
-      return {};
-    }
-    inner = DeviceBuffer();  // not both at once
+    XORBIT_ASSIGN_OR_RETURN(const uint64_t free_bytes, FreeDeviceBytes());
+    if (byte_count > free_bytes / 4) return {};  // the bus will do
     XORBIT_ASSIGN_OR_RETURN(inner_dev_, DeviceBuffer::Make(byte_count));
     XORBIT_ASSIGN_OR_RETURN(const Stream stream, MakeStream());
     XORBIT_RETURN_IF_ERROR(CopyPaced(inner_dev_.data_dev(), inner_host_.bytes().data(), byte_count, "inner frames",
@@ -135,16 +131,26 @@ class MaskUpdate final : public PreparedUpdate {
     return {};
   }
 
-  uint64_t SlotBytes() const {
+  static Result<uint64_t> FreeDeviceBytes() {
+    size_t free_bytes = 0;
+    size_t all_bytes = 0;
+    XORBIT_RETURN_IF_ERROR(CudaStatus(cudaMemGetInfo(&free_bytes, &all_bytes), "cudaMemGetInfo"));
+    return uint64_t{free_bytes};
+  }
+
+  Result<uint64_t> WantedSlotBytes() const {
     if (!options_.lent_dev.empty()) return kPreflightSlotBytes;
-    return options_.slot_bytes > 0 ? options_.slot_bytes : kMostSlotBytes;
+    if (options_.slot_bytes > 0) return options_.slot_bytes;
+    XORBIT_ASSIGN_OR_RETURN(const uint64_t free_bytes, FreeDeviceBytes());
+    return std::min(kMostSlotBytes, free_bytes / 4 / options_.slot_count);
   }
 
   // Half as large as long as the device has no room; never larger than the update needs.
   Result<DeviceBuffer> MakeSlots() const {
     const uint64_t padded_bytes = plan_->mask_bytes + plan_->frames.size() * kMaskAlignment;
     const uint64_t needed = DivideRoundUp(std::max(padded_bytes / options_.slot_count, kMaxFrameBytes), kMaskAlignment);
-    uint64_t slot_bytes = std::min(SlotBytes(), needed * kMaskAlignment + kMaxFrameBytes);
+    XORBIT_ASSIGN_OR_RETURN(const uint64_t wanted, WantedSlotBytes());
+    uint64_t slot_bytes = std::min(std::max(wanted, kMaxFrameBytes), needed * kMaskAlignment + kMaxFrameBytes);
     for (;; slot_bytes /= 2) {
       Result<DeviceBuffer> slots = DeviceBuffer::Make(slot_bytes / kMaskAlignment * kMaskAlignment * options_.slot_count);
       if (slots.ok() || options_.slot_bytes > 0 || slot_bytes / 2 < kMaxFrameBytes) return slots;

@@ -1,7 +1,8 @@
 // Goes over a tile's mask and hands its changes to a visitor of tiles (box_visitors.h, spread_visitors.h), 32 at a time.
 //
-// A mask is read by vectors, most of which are zero. Elements that change go into a queue, in order, until there is one for
-// every lane: a visit costs the same for one change as for 32, and without the queue most would be for one.
+// A mask is read by vectors, most of which are zero. Elements that change go into a queue, in order: a visit costs the same for
+// one change as for 32, and without the queue most would be for one. Scanning and visiting take turns instead of being one
+// loop: what a visitor keeps would take the registers in which the scan has its next vectors on their way.
 #pragma once
 
 #include "backend/cuda/mask/masks_on_device.h"
@@ -67,83 +68,81 @@ struct MaskVectors {
   }
 };
 
-// Room for what one row of vectors may add to less than one visit.
-inline constexpr uint32_t kMaskQueueLength = kWarpLanes + kWarpLanes * kVectorBytes;
+// A portion of a tile is scanned until so many changes are queued; one row of vectors may add kWarpLanes * kVectorBytes more.
+inline constexpr uint32_t kMaskPortionChanges = 512;
+inline constexpr uint32_t kMaskQueueLength = kMaskPortionChanges + kWarpLanes * kVectorBytes;
 
-// All lanes of a warp use it together.
-template <typename Unit, typename Visitor>
-class MaskWalk {
+// Finds the elements of a tile's mask that change. All lanes of a warp use it together.
+template <typename Unit>
+class MaskScan {
  public:
   // `mask`: of a tile, 16-byte aligned and readable in whole vectors. `queue`: kMaskQueueLength entries of fast memory, the
-  // warp's own. clears: leaves zeros where changes were.
-  XORBIT_DEVICE MaskWalk(uint8_t* mask, uint32_t byte_count, bool clears, uint16_t* queue, Visitor* visitor)
-      : mask_(mask), byte_count_(byte_count), clears_(clears), queue_(queue), visitor_(visitor) {}
+  // warp's own.
+  XORBIT_DEVICE MaskScan(const uint8_t* mask, uint32_t byte_count, uint16_t* queue)
+      : mask_(mask), byte_count_(byte_count), queue_(queue) {}
 
-  // Returns the number of changes.
-  XORBIT_DEVICE uint32_t Run() {
-    for (uint32_t at = 0; at < byte_count_; at += MaskVectors::kBytes) {
-      const MaskVectors row(mask_, at, byte_count_);
+  XORBIT_DEVICE bool is_done() const { return at_ >= byte_count_; }
+
+  // Fills the queue with the next portion's changes, ascending, and returns how many they are.
+  XORBIT_DEVICE uint32_t NextPortion() {
+    queued_ = 0;
+    SyncWarp();  // the portion before has been read
+    MaskVectors next(mask_, at_, byte_count_);
+    for (; at_ < byte_count_ && queued_ < kMaskPortionChanges; at_ += MaskVectors::kBytes) {
+      const MaskVectors row = next;
+      next = MaskVectors(mask_, at_ + MaskVectors::kBytes, byte_count_);  // on its way while this one is looked at
 #ifdef __CUDACC__
 #pragma unroll
 #endif
       for (uint32_t i = 0; i < MaskVectors::kAtOnce; ++i) {
-        if (!AnyLane(!row.vectors[i].is_zero())) continue;
-        Enqueue(ChangedElements<Unit>(row.vectors[i]), at + i * kWarpLanes * kVectorBytes);
-        while (queued_ >= kWarpLanes) Visit(kWarpLanes);
-        Settle();
+        const uint32_t lanes = Ballot(!row.vectors[i].is_zero());
+        if (lanes != 0) Enqueue(lanes, ChangedElements<Unit>(row.vectors[i]), at_ + i * kWarpLanes * kVectorBytes);
       }
     }
-    if (queued_ > 0) Visit(queued_);
-    return visited_;
+    SyncWarp();
+    return queued_;
   }
 
  private:
-  // Changes of each lane's vector of the row that begins at `at`.
-  XORBIT_DEVICE void Enqueue(uint32_t changed, uint32_t at) {
+  // Changes of each lane's vector of the row that begins at `at`; `lanes` are those that have some.
+  XORBIT_DEVICE void Enqueue(uint32_t lanes, uint32_t changed, uint32_t at) {
+    const uint32_t element = (at + Lane() * kVectorBytes) / static_cast<uint32_t>(sizeof(Unit));
+    if (!AnyLane((changed & (changed - 1)) != 0)) {  // one at most in each, mostly
+      if (changed != 0) {
+        queue_[queued_ + CountBits(lanes & LanesBelow())] = static_cast<uint16_t>(element + CountTrailingZeros(changed));
+      }
+      queued_ += CountBits(lanes);
+      return;
+    }
     const uint32_t count = CountBits(changed);
     const uint32_t until = InclusiveSum(count);
     uint32_t index = queued_ + until - count;
-    const uint32_t element = (at + Lane() * kVectorBytes) / static_cast<uint32_t>(sizeof(Unit));
     for (; changed != 0; changed &= changed - 1) {
       queue_[index++] = static_cast<uint16_t>(element + CountTrailingZeros(changed));
     }
     queued_ += ShuffleFrom(until, kWarpLanes - 1);
-    SyncWarp();
   }
 
-  // The first `count` of the queue.
-  XORBIT_DEVICE void Visit(uint32_t count) {
-    const bool active = Lane() < count;
-    const uint32_t offset = active ? queue_[head_ + Lane()] : 0;
-    const uint32_t last = queue_[head_ + count - 1];
-    auto* element = reinterpret_cast<Unit*>(mask_) + offset;
-    const Unit bits = active ? *element : Unit{0};
-    visitor_->Visit(active, visited_ + Lane(), offset, last, bits);
-    if (clears_ && active) *element = 0;
-    head_ += count;
-    queued_ -= count;
-    visited_ += count;
-  }
-
-  // What is left of the queue goes to its front.
-  XORBIT_DEVICE void Settle() {
-    if (head_ == 0) return;
-    SyncWarp();
-    const uint16_t mine = Lane() < queued_ ? queue_[head_ + Lane()] : uint16_t{0};
-    SyncWarp();
-    if (Lane() < queued_) queue_[Lane()] = mine;
-    SyncWarp();
-    head_ = 0;
-  }
-
-  uint8_t* mask_;
+  const uint8_t* mask_;
   uint32_t byte_count_;
-  bool clears_;
   uint16_t* queue_;
-  Visitor* visitor_;
-  uint32_t head_ = 0;
+  uint32_t at_ = 0;
   uint32_t queued_ = 0;
-  uint32_t visited_ = 0;
 };
+
+// Hands the first `count` elements of a queue to a visitor. clears: leaves zeros where they were.
+template <typename Unit, typename Visitor>
+XORBIT_DEVICE void VisitQueued(uint8_t* mask, bool clears, const uint16_t* queue, uint32_t count, Visitor* visitor) {
+  for (uint32_t group = 0; group < count; group += kWarpLanes) {
+    const uint32_t index = group + Lane();
+    const bool active = index < count;
+    const uint32_t offset = active ? queue[index] : 0;
+    const uint32_t last = queue[(group + kWarpLanes < count ? group + kWarpLanes : count) - 1];
+    auto* element = reinterpret_cast<Unit*>(mask) + offset;
+    const Unit bits = active ? *element : Unit{0};
+    visitor->Visit(active, index, offset, last, bits);
+    if (clears && active) *element = 0;
+  }
+}
 
 }  // namespace xorbit::cuda

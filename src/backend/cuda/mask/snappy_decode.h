@@ -1,7 +1,8 @@
 // One raw Snappy block by one warp: any standard stream, and streams of zero runs fast.
 //
-// Lanes look at 32 tokens at once for copies from one byte back (`fe 01 00` and the like), which is what runs are made of.
-// Everything else goes token by token.
+// A warp waits for each step of what it decodes, so steps must be few. Lanes look at 32 tokens at once for copies from one byte
+// back (`fe 01 00` and the like), which is what runs are made of, together with the short literal before them. Everything else
+// goes token by token.
 #pragma once
 
 #include "backend/cuda/mask/frame_output.h"
@@ -17,6 +18,7 @@ class SnappyDecoder {
     if (!IsLengthRight()) return FrameError::kLength;
     while (at_ < input_->byte_count()) {
       input_->Reach(at_);
+      if (TakeZeroRun()) continue;
       const uint32_t tag = input_->At(at_);
       FrameError error = FrameError::kNone;
       if (tag % 4 == 0) {
@@ -34,7 +36,7 @@ class SnappyDecoder {
  private:
   static constexpr uint32_t kCopyBytes = 3;  // of a token with a 16-bit distance
   static constexpr uint32_t kLongestCopy = 64;
-  static_assert(kWarpLanes * kCopyBytes < InputWindow::kAheadBytes);
+  static_assert(1 + kWarpLanes + kWarpLanes * kCopyBytes <= InputWindow::kAheadBytes);
 
   XORBIT_DEVICE uint32_t left() const { return input_->byte_count() - at_; }
 
@@ -82,8 +84,8 @@ class SnappyDecoder {
   }
 
   // Whether this lane's of the next 32 tokens, were all of them copies of 3 bytes, repeats the byte before it.
-  XORBIT_DEVICE bool IsRun(uint32_t* length) const {
-    const uint32_t mine = at_ + Lane() * kCopyBytes;
+  XORBIT_DEVICE bool IsRun(uint32_t at, uint32_t* length) const {
+    const uint32_t mine = at + Lane() * kCopyBytes;
     if (mine + kCopyBytes > input_->byte_count()) return false;
     const uint32_t tag = input_->At(mine);
     *length = tag / 4 + 1;
@@ -91,21 +93,43 @@ class SnappyDecoder {
   }
   XORBIT_DEVICE uint32_t RunsAhead() const {
     uint32_t length = 0;
-    return Ballot(IsRun(&length)) & 1;
+    return Ballot(IsRun(at_, &length)) & 1;
   }
 
-  // As many full copies as follow, and one of another length.
-  XORBIT_DEVICE FrameError TakeRuns() {
+  // Full copies from `at` on, as many as follow, and one of another length; the same in all lanes.
+  struct Runs {
+    uint32_t token_count;
+    uint32_t byte_count;  // that they write
+  };
+  XORBIT_DEVICE Runs RunsAt(uint32_t at) const {
     uint32_t length = 0;
-    const bool is_run = IsRun(&length);
+    const bool is_run = IsRun(at, &length);
     const uint32_t runs = Ballot(is_run);
-    if ((runs & 1) == 0) return FrameError::kNone;
     const uint32_t others = ~Ballot(is_run && length == kLongestCopy);
     const uint32_t full_count = others == 0 ? kWarpLanes : CountTrailingZeros(others);
     const bool has_rest = full_count < kWarpLanes && (runs >> full_count & 1) != 0;
     const uint32_t rest = ShuffleFrom(length, full_count % kWarpLanes);
-    at_ += (full_count + (has_rest ? 1 : 0)) * kCopyBytes;
-    return output_->RepeatLast(full_count * kLongestCopy + (has_rest ? rest : 0));
+    return {full_count + (has_rest ? 1 : 0), full_count * kLongestCopy + (has_rest ? rest : 0)};
+  }
+
+  XORBIT_DEVICE FrameError TakeRuns() {
+    const Runs runs = RunsAt(at_);
+    if (runs.token_count == 0) return FrameError::kNone;
+    at_ += runs.token_count * kCopyBytes;
+    return output_->RepeatLast(runs.byte_count);
+  }
+
+  // A short literal, its last byte zero, and the runs behind it. False, and nothing is taken, if these are not there.
+  XORBIT_DEVICE bool TakeZeroRun() {
+    const uint32_t tag = input_->At(at_);
+    const uint32_t byte = input_->At(at_ + 1 + Lane());
+    const uint32_t length = tag / 4 + 1;
+    if (tag % 4 != 0 || length > kWarpLanes || length >= left()) return false;
+    const Runs runs = RunsAt(at_ + 1 + length);
+    if (ShuffleFrom(byte, length - 1) != 0 || runs.token_count == 0) return false;
+    if (!output_->TakeZeroRun(byte, Lane(), length, runs.byte_count)) return false;
+    at_ += 1 + length + runs.token_count * kCopyBytes;
+    return true;
   }
 
   InputWindow* input_;

@@ -88,7 +88,8 @@ inline void BindRandomly(Random& random, const Layout& layout, LiveMapSpec* spec
 }
 
 // tears: one name of a tied pair changes otherwise, if there is a pair.
-inline Result<BoundUpdate> MakeBoundUpdate(const Backend& backend, uint64_t seed, uint64_t max_elements, bool tears = false) {
+inline Result<BoundUpdate> MakeBoundUpdate(const Backend& backend, uint64_t seed, uint64_t max_elements, bool tears = false,
+                                           CodecId codec = CodecId::kSparse, const EncodeOptions& options = {}) {
   Random random(seed);
   BoundUpdate bound;
   RandomUpdate& update = bound.update;
@@ -115,7 +116,7 @@ inline Result<BoundUpdate> MakeBoundUpdate(const Backend& backend, uint64_t seed
     bytes[Between(random, 0, bytes.size() - 1)] ^= 1;
   }
   const auto owner_count = static_cast<uint32_t>(Between(random, 1, 4));
-  XORBIT_RETURN_IF_ERROR(EncodeRandomUpdate(backend, owner_count, kSplits[seed % kSplits.size()], &update));
+  XORBIT_RETURN_IF_ERROR(EncodeRandomUpdate(backend, owner_count, kSplits[seed % kSplits.size()], &update, codec, options));
   return bound;
 }
 

@@ -22,13 +22,14 @@ using testing::EngineFault;
 using testing::FakeEngine;
 
 constexpr uint64_t kMaxElements = 3000;
-constexpr uint64_t kSlotBytes = 16'384;  // so that there are many batches
+constexpr uint64_t kSlotBytes = 32'768;  // so that there are many batches
 constexpr CodecId kCodecs[] = {CodecId::kSnappy, CodecId::kLz4, CodecId::kSnappyZstd, CodecId::kLz4Zstd};
 
-// Frames as small as a seed wants them.
+// Frames as small as a seed wants them, so that there are many, or of whole tiles.
 EncodeOptions SmallFrames(uint64_t seed) {
+  constexpr uint64_t kFrameBytes[] = {64, 256, 1024, 4096, 32'768};
   EncodeOptions options;
-  options.frame_bytes = uint64_t{64} << seed % 5;
+  options.frame_bytes = kFrameBytes[seed % 5];
   return options;
 }
 
@@ -104,6 +105,7 @@ void ExpectThereAndBack(MaskCase* c, std::span<FrameDecoder* const> decoders) {
     ASSERT_TRUE(undone.ok()) << undone.message();
     ASSERT_TRUE(c->live().Holds(c->from()));
     EXPECT_TRUE(c->device().slots_are_zero());
+    EXPECT_TRUE(c->device().queue_is_intact());
   }
 }
 
@@ -149,8 +151,19 @@ TEST(MaskPipeline, RefusesAnotherStateAndLeavesIt) {
   }
 }
 
+// Every element of tiles of one-byte elements changes: the most that a queue has to hold.
+TEST(MaskPipeline, GoesThroughTilesThatChangeThroughout) {
+  for (const uint64_t seed : {11, 29, 59}) {  // of those whose updates change everything
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    MaskCase c(seed, 20'000, CodecId::kLz4);
+    EmulatedDecoder kernels;
+    FrameDecoder* const decoders[] = {&kernels};
+    ExpectThereAndBack(&c, decoders);
+  }
+}
+
 // A large update of many batches.
-constexpr uint64_t kManyElements = 10'000;
+constexpr uint64_t kManyElements = 25'000;
 constexpr uint64_t kFaultSeeds[] = {3, 9, 4};
 
 TEST(MaskPipeline, FaultsOfTheEngineInPreflightAreRefused) {

@@ -68,7 +68,7 @@ struct MaskVectors {
   }
 };
 
-// A portion of a tile is scanned until so many changes are queued; one row of vectors may add kWarpLanes * kVectorBytes more.
+// A portion of a tile is scanned until so many changes are queued; the last vectors may add kWarpLanes * kVectorBytes more.
 inline constexpr uint32_t kMaskPortionChanges = 512;
 inline constexpr uint32_t kMaskQueueLength = kMaskPortionChanges + kWarpLanes * kVectorBytes;
 
@@ -88,7 +88,7 @@ class MaskScan {
     queued_ = 0;
     SyncWarp();  // the portion before has been read
     MaskVectors next(mask_, at_, byte_count_);
-    for (; at_ < byte_count_ && queued_ < kMaskPortionChanges; at_ += MaskVectors::kBytes) {
+    while (at_ < byte_count_) {
       const MaskVectors row = next;
       next = MaskVectors(mask_, at_ + MaskVectors::kBytes, byte_count_);  // on its way while this one is looked at
 #ifdef __CUDACC__
@@ -96,8 +96,11 @@ class MaskScan {
 #endif
       for (uint32_t i = 0; i < MaskVectors::kAtOnce; ++i) {
         const uint32_t lanes = Ballot(!row.vectors[i].is_zero());
-        if (lanes != 0) Enqueue(lanes, ChangedElements<Unit>(row.vectors[i]), at_ + i * kWarpLanes * kVectorBytes);
+        if (lanes != 0) Enqueue(lanes, ChangedElements<Unit>(row.vectors[i]), at_);
+        at_ += kWarpLanes * kVectorBytes;
+        if (queued_ >= kMaskPortionChanges) break;
       }
+      if (queued_ >= kMaskPortionChanges) break;
     }
     SyncWarp();
     return queued_;

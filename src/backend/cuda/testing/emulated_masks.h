@@ -143,12 +143,14 @@ class EmulatedMasks final : public MaskDevice {
   }
   Status Drain() override { return {}; }
 
+  bool queue_is_intact() const { return queue_.back() == kUntouched; }
   // Whether every slot is zero, as decoders may rely on.
   bool slots_are_zero() const {
     return std::all_of(slots_.begin(), slots_.end(), [](const WordVector& vector) { return vector.is_zero(); });
   }
 
  private:
+  static constexpr uint16_t kUntouched = 0xa5a5;
   uint8_t* SlotAt(uint32_t slot) { return reinterpret_cast<uint8_t*>(slots_.data()) + slot * slot_bytes_; }
 
   bool IsBound(const MaskTask& task, MaskPass pass) const {
@@ -202,7 +204,7 @@ class EmulatedMasks final : public MaskDevice {
   std::vector<PayloadCounters> counters_;
   uint64_t applied_count_ = 0;
   std::array<uint64_t, kWordFactorCount> word_factors_{};
-  std::array<uint16_t, kMaskQueueLength> queue_{};
+  std::vector<uint16_t> queue_ = std::vector<uint16_t>(kMaskQueueLength + 1, kUntouched);  // and one that nobody writes
   UpdateOnDevice update_{};
   MasksOnDevice masks_{};
   uint64_t updated_ = 0;

@@ -24,11 +24,13 @@ void Run(ConstBytes data) {
   const auto frame_bytes = static_cast<uint32_t>(frame.size());
   Buffer mask(mask_bytes);
   std::array<WordVector, kRingBytes / kVectorBytes> ring{};
+  uint32_t groups = 0;
+  static_assert(256 * 32 <= kGroupWordBytes);
   FrameError error = FrameError::kNone;
   RunWarp([&] {
-    const FrameError found = is_snappy
-                                 ? DecodeFrame<InnerKind::kSnappy>(placed, frame_bytes, mask.data(), mask_bytes, ring.data())
-                                 : DecodeFrame<InnerKind::kLz4>(placed, frame_bytes, mask.data(), mask_bytes, ring.data());
+    const FrameError found =
+        is_snappy ? DecodeFrame<InnerKind::kSnappy>(placed, frame_bytes, mask.data(), mask_bytes, &groups, ring.data())
+                  : DecodeFrame<InnerKind::kLz4>(placed, frame_bytes, mask.data(), mask_bytes, &groups, ring.data());
     if (Lane() == 0) error = found;
   });
   Buffer want(mask_bytes);

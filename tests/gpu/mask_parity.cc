@@ -102,6 +102,8 @@ class HostileFrames {
     XORBIT_RETURN_IF_ERROR(Upload(inner.data_dev(), inner_));
     for (uint64_t i = 0; i < count; ++i) frames_[i].inner = inner.data_dev() + places_[i];
     XORBIT_ASSIGN_OR_RETURN(const cuda::DeviceBuffer slot, cuda::DeviceBuffer::Make(slot_bytes_));
+    XORBIT_ASSIGN_OR_RETURN(const cuda::DeviceBuffer groups,
+                            cuda::DeviceBuffer::Make(slot_bytes_ / cuda::kGroupWordBytes * sizeof(uint32_t)));
     XORBIT_ASSIGN_OR_RETURN(const cuda::DeviceBuffer frames, cuda::DeviceBuffer::Make(count * sizeof(FrameOnDevice)));
     XORBIT_ASSIGN_OR_RETURN(const cuda::DeviceBuffer lengths, cuda::DeviceBuffer::Make(count * sizeof(uint32_t)));
     XORBIT_ASSIGN_OR_RETURN(const cuda::DeviceBuffer states, cuda::DeviceBuffer::Make(count * sizeof(FrameState)));
@@ -109,10 +111,10 @@ class HostileFrames {
         Upload(frames.data_dev(), {reinterpret_cast<const uint8_t*>(frames_.data()), count * sizeof(FrameOnDevice)}));
     XORBIT_RETURN_IF_ERROR(Upload(slot.data_dev(), Buffer(slot_bytes_)));
     XORBIT_RETURN_IF_ERROR(Upload(states.data_dev(), Buffer(count * sizeof(FrameState))));
-    XORBIT_RETURN_IF_ERROR(
-        cuda::LaunchFrameDecode({kind_, frames_, reinterpret_cast<const FrameOnDevice*>(frames.data_dev()),
-                                 reinterpret_cast<uint32_t*>(lengths.data_dev()),
-                                 reinterpret_cast<FrameState*>(states.data_dev()), slot.data_dev(), 0, stream}));
+    XORBIT_RETURN_IF_ERROR(cuda::LaunchFrameDecode({kind_, frames_, reinterpret_cast<const FrameOnDevice*>(frames.data_dev()),
+                                                    reinterpret_cast<uint32_t*>(lengths.data_dev()),
+                                                    reinterpret_cast<FrameState*>(states.data_dev()), slot.data_dev(),
+                                                    reinterpret_cast<uint32_t*>(groups.data_dev()), 0, stream}));
     XORBIT_RETURN_IF_ERROR(cuda::CudaStatus(cudaStreamSynchronize(stream), "cudaStreamSynchronize of hostile frames"));
     slot_.resize(slot_bytes_);
     lengths_.resize(count);

@@ -15,6 +15,7 @@ class CpuDecoder final : public FrameDecoder {
 
   std::string_view name() const override { return "cpu"; }
   bool wants_zeros() const override { return false; }
+  bool marks_groups() const override { return false; }
   bool needs_proof() const override { return false; }
   // Decodes while the caller waits; only copies are put into the stream.
   Status Submit(const DecodeJob& job) override;

@@ -73,12 +73,13 @@ Status CudaMaskDevice::UseSlots(const MaskSlots& slots) {
     return UsageError("a slot must hold " + std::to_string(kMaxFrameBytes) + " bytes of masks, and has room for " +
                       std::to_string(slots.slot_bytes()));
   }
-  if (reinterpret_cast<uint64_t>(slots.memory.data()) % kMaskAlignment != 0) {
-    return UsageError("memory for slots must begin on a multiple of " + std::to_string(kMaskAlignment) + " bytes");
+  if (reinterpret_cast<uint64_t>(slots.memory.data()) % kSlotAlignment != 0) {
+    return UsageError("memory for slots must begin on a multiple of " + std::to_string(kSlotAlignment) + " bytes");
   }
   slots_ = slots;
   slots_are_zero_ = false;
   batches_ = PlanBatches(slots.slot_bytes(), plan_);
+  XORBIT_ASSIGN_OR_RETURN(groups_, DeviceBuffer::Make(slots.count * slots.slot_bytes() / kGroupWordBytes * sizeof(uint32_t)));
   XORBIT_RETURN_IF_ERROR(CopyPaced(const_cast<FrameOnDevice*>(masks_.frames), plan_->frames.data(),
                                    plan_->frames.size() * sizeof(FrameOnDevice), "the frames", throttle_, updates_.get()));
   return CudaStatus(cudaStreamSynchronize(updates_.get()), "cudaStreamSynchronize after staging");
@@ -112,7 +113,7 @@ Status CudaMaskDevice::Decode(const MaskBatch& batch, uint32_t slot, FrameDecode
   const auto submit = [&](uint64_t begin, uint64_t end) {
     const std::span<const FrameOnDevice> frames = std::span(plan_->frames).subspan(begin, end - begin);
     return decoder->Submit({plan_->kind, frames, masks_.frames + begin, const_cast<uint32_t*>(masks_.decoded_bytes) + begin,
-                            masks_.states + begin, SlotAt(slot), throttle_.blocks, decodes_.get()});
+                            masks_.states + begin, SlotAt(slot), GroupsAt(slot), throttle_.blocks, decodes_.get()});
   };
   const uint64_t count = batch.frame_end - batch.frame_begin;
   XORBIT_RETURN_IF_ERROR(RunPaced(count, throttle_, decodes_.get(), [&](uint64_t begin, uint64_t end) {
@@ -135,7 +136,8 @@ Status CudaMaskDevice::Bind(const MaskLaunch& launch, const MaskBatch& batch, Ma
 
 Status CudaMaskDevice::Update(const MaskBatch& batch, uint32_t slot, MaskPass pass, const FrameDecoder& decoder) {
   XORBIT_RETURN_IF_ERROR(CudaStatus(cudaStreamWaitEvent(updates_.get(), decoded_[slot].get(), 0), "cudaStreamWaitEvent"));
-  const MaskLaunch launch{&staged_.update(), &masks_, SlotAt(slot), throttle_.blocks, updates_.get()};
+  const MaskSlot masks{SlotAt(slot), decoder.marks_groups() ? GroupsAt(slot) : nullptr};
+  const MaskLaunch launch{&staged_.update(), &masks_, masks, throttle_.blocks, updates_.get()};
   const uint64_t tile_count = batch.tile_end - batch.tile_begin;
   const auto paced = [&](auto&& run) {
     return RunPaced(tile_count, throttle_, updates_.get(),
@@ -159,7 +161,7 @@ Status CudaMaskDevice::Update(const MaskBatch& batch, uint32_t slot, MaskPass pa
 }
 
 Status CudaMaskDevice::Finish(MaskFindings* findings) {
-  const MaskLaunch launch{&staged_.update(), &masks_, nullptr, 0, updates_.get()};
+  const MaskLaunch launch{&staged_.update(), &masks_, {}, 0, updates_.get()};
   XORBIT_RETURN_IF_ERROR(LaunchAudit(launch, plan_->frames.size()));
   auto* counters = reinterpret_cast<PayloadCounters*>(findings_.bytes().data());
   auto* applied_count = reinterpret_cast<uint64_t*>(counters + staged_.payload_count());

@@ -31,7 +31,7 @@ class CudaMaskDevice final : public MaskDevice {
   // From the next pass on.
   void SetThrottle(const ServingThrottle& throttle) { throttle_ = throttle; }
 
-  uint64_t byte_count() const { return tables_.byte_count() + memory_.byte_count(); }
+  uint64_t byte_count() const { return tables_.byte_count() + memory_.byte_count() + groups_.byte_count(); }
   // Waits, and reads what a pre-flight left: every tile's sums, and what the names of tied tensors change.
   Result<std::vector<TileSums>> ReadCountedSums() const { return staged_.ReadCountedSums(updates_.get()); }
   Result<std::vector<TieOnDevice>> ReadTies() const { return staged_.ReadTies(updates_.get()); }
@@ -47,6 +47,9 @@ class CudaMaskDevice final : public MaskDevice {
  private:
   CudaMaskDevice() = default;
   uint8_t* SlotAt(uint32_t slot) const { return slots_.memory.data() + slot * slots_.slot_bytes(); }
+  uint32_t* GroupsAt(uint32_t slot) const {
+    return reinterpret_cast<uint32_t*>(groups_.data_dev()) + slot * slots_.slot_bytes() / kGroupWordBytes;
+  }
   Status Bind(const MaskLaunch& launch, const MaskBatch& batch, MaskPass pass) const;
 
   MaskPlan* plan_ = nullptr;
@@ -58,6 +61,7 @@ class CudaMaskDevice final : public MaskDevice {
   DeviceBuffer tables_;  // of staged_
   StagedUpdate staged_;
   DeviceBuffer memory_;  // of masks_
+  DeviceBuffer groups_;  // of all slots
   MasksOnDevice masks_{};
   PinnedBuffer findings_;  // counters, applied_count
   MaskSlots slots_;

@@ -7,13 +7,13 @@ namespace xorbit::cuda {
 namespace {
 
 template <InnerKind kKind>
-__global__ void __launch_bounds__(kWarpLanes)
-    FrameDecodeKernel(const FrameOnDevice* frames, uint64_t count, uint8_t* slot, uint32_t* decoded_bytes, FrameState* states) {
+__global__ void __launch_bounds__(kWarpLanes) FrameDecodeKernel(const FrameOnDevice* frames, uint64_t count, uint8_t* slot,
+                                                                uint32_t* groups, uint32_t* decoded_bytes, FrameState* states) {
   __shared__ WordVector ring[kRingBytes / kVectorBytes];
   for (uint64_t i = blockIdx.x; i < count; i += gridDim.x) {
     const FrameOnDevice& frame = frames[i];
-    const FrameError error =
-        DecodeFrame<kKind>(frame.inner, frame.inner_bytes, slot + frame.slot_offset, frame.mask_bytes, ring);
+    const FrameError error = DecodeFrame<kKind>(frame.inner, frame.inner_bytes, slot + frame.slot_offset, frame.mask_bytes,
+                                                groups + frame.slot_offset / kGroupWordBytes, ring);
     if (Lane() != 0) continue;
     states[i].decoding_error = static_cast<uint32_t>(error);
     decoded_bytes[i] = error == FrameError::kNone ? frame.mask_bytes : kNotDecoded;
@@ -30,7 +30,7 @@ Status LaunchFrameDecode(const DecodeJob& job) {
       job.kind == InnerKind::kSnappy ? FrameDecodeKernel<InnerKind::kSnappy> : FrameDecodeKernel<InnerKind::kLz4>;
   const uint64_t most_blocks = job.most_blocks > 0 ? job.most_blocks : uint64_t{1} << 16;
   kernel<<<static_cast<uint32_t>(count < most_blocks ? count : most_blocks), kWarpLanes, 0, job.stream>>>(
-      job.frames_dev, count, job.slot_dev, job.decoded_bytes_dev, job.states_dev);
+      job.frames_dev, count, job.slot_dev, job.groups_dev, job.decoded_bytes_dev, job.states_dev);
   return CudaStatus(cudaGetLastError(), "launch of the frame decoder");
 }
 

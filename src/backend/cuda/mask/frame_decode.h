@@ -7,17 +7,20 @@
 
 namespace xorbit::cuda {
 
-// On an error some of the mask may have been written. `ring`: as for InputWindow.
+// On an error some of the mask may have been written. `groups`: as for FrameOutput; `ring`: as for InputWindow.
 template <InnerKind kKind>
 XORBIT_DEVICE FrameError DecodeFrame(const uint8_t* inner, uint32_t inner_bytes, uint8_t* mask, uint32_t mask_bytes,
-                                     WordVector* ring) {
+                                     uint32_t* groups, WordVector* ring) {
   InputWindow input(inner, inner_bytes, ring);
-  FrameOutput output(mask, mask_bytes);
+  FrameOutput output(mask, mask_bytes, groups);
+  FrameError error = FrameError::kNone;
   if constexpr (kKind == InnerKind::kSnappy) {
-    return SnappyDecoder(&input, &output).Decode();
+    error = SnappyDecoder(&input, &output).Decode();
   } else {
-    return Lz4Decoder(&input, &output).Decode();
+    error = Lz4Decoder(&input, &output).Decode();
   }
+  output.Finish();
+  return error;
 }
 
 }  // namespace xorbit::cuda

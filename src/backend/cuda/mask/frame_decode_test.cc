@@ -35,20 +35,34 @@ struct Decoded {
   Buffer mask;
 };
 
+// Whatever is not zero is marked, and what lies behind the mask is not.
+void ExpectMarks(const Buffer& mask, const std::vector<uint32_t>& groups) {
+  const auto is_marked = [&](uint64_t group) { return (groups[group / 32] >> group % 32 & 1) != 0; };
+  for (uint64_t at = 0; at < mask.size(); ++at) {
+    ASSERT_TRUE(mask[at] == 0 || is_marked(at / kGroupBytes)) << "byte " << at;
+  }
+  for (uint64_t group = (mask.size() - 1) / kGroupBytes + 1; group < 32 * groups.size(); ++group) {
+    ASSERT_FALSE(is_marked(group)) << "group " << group;
+  }
+}
+
 Decoded Decode(InnerKind kind, const Buffer& frame, uint64_t mask_bytes, uint64_t skew) {
   const PlacedFrame placed(frame, skew);
   Decoded decoded;
   decoded.mask.resize(mask_bytes);
   std::array<WordVector, kRingBytes / kVectorBytes> ring;
+  std::vector<uint32_t> groups((mask_bytes + kGroupWordBytes - 1) / kGroupWordBytes, 0xa5a5a5a5);
   const auto inner_bytes = static_cast<uint32_t>(frame.size());
   const auto length = static_cast<uint32_t>(mask_bytes);
   RunWarp([&] {
-    const FrameError error =
-        kind == InnerKind::kSnappy
-            ? DecodeFrame<InnerKind::kSnappy>(placed.bytes(), inner_bytes, decoded.mask.data(), length, ring.data())
-            : DecodeFrame<InnerKind::kLz4>(placed.bytes(), inner_bytes, decoded.mask.data(), length, ring.data());
+    const FrameError error = kind == InnerKind::kSnappy
+                                 ? DecodeFrame<InnerKind::kSnappy>(placed.bytes(), inner_bytes, decoded.mask.data(), length,
+                                                                   groups.data(), ring.data())
+                                 : DecodeFrame<InnerKind::kLz4>(placed.bytes(), inner_bytes, decoded.mask.data(), length,
+                                                                groups.data(), ring.data());
     if (Lane() == 0) decoded.error = error;
   });
+  ExpectMarks(decoded.mask, groups);
   return decoded;
 }
 

@@ -11,8 +11,12 @@ namespace xorbit::cuda {
 // How inner frames are coded.
 enum class InnerKind : uint8_t { kSnappy, kLz4, kZstd };
 
-// Masks begin on multiples of this in a slot, and so do their ends for whoever reads whole vectors.
-inline constexpr uint64_t kMaskAlignment = 256;
+// A slot's masks in *groups* of so many bytes: decoders that know leave a bit for each, set if the group may hold changes, and
+// the rest need not be read. A mask begins with a word of 32 groups of its own.
+inline constexpr uint32_t kGroupBytes = 512;
+inline constexpr uint32_t kGroupWordBytes = 32 * kGroupBytes;
+inline constexpr uint64_t kMaskAlignment = kGroupWordBytes;
+inline constexpr uint64_t kSlotAlignment = 256;  // of a slot's memory
 
 // Inner frames lie end to end at any byte, in memory that begins and ends on a multiple of this: vectors that hold a frame's
 // ends may be read whole.

@@ -14,7 +14,7 @@ using testing::EmulatedDecoder;
 using testing::EmulatedMasks;
 
 constexpr uint64_t kMaxElements = 1200;
-constexpr uint64_t kSlotBytes = 16'384;
+constexpr uint64_t kSlotBytes = 65'536;
 
 // An update by a mask codec, and live memory with bindings in which the CPU and emulated warps prepare it.
 class BoundMasks {

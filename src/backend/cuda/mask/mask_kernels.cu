@@ -20,7 +20,7 @@ constexpr uint32_t kBlocksEach = 3;
 struct TileLoop {
   UpdateOnDevice update;
   MasksOnDevice masks;
-  uint8_t* slot;
+  MaskSlot slot;
   uint64_t begin;
   uint64_t end;
   bool clears;
@@ -114,7 +114,7 @@ Status LaunchOverTiles(const char* name, const MaskLaunch& launch, uint64_t begi
   uint64_t blocks =
       std::min((end - begin + kWarps - 1) / kWarps, uint64_t{kBlocksEach} * static_cast<uint32_t>(multiprocessors));
   if (launch.most_blocks > 0) blocks = std::min<uint64_t>(blocks, launch.most_blocks);
-  const TileLoop loop{*launch.update, *launch.masks, launch.slot_dev, begin, end, clears};
+  const TileLoop loop{*launch.update, *launch.masks, launch.slot, begin, end, clears};
   MaskTileKernel<<<static_cast<uint32_t>(blocks), kThreads, 0, launch.stream>>>(loop, body);
   return CudaStatus(cudaGetLastError(), std::string("launch of ") + name);
 }

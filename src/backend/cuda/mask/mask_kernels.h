@@ -16,7 +16,7 @@ Status LaunchFrameDecode(const DecodeJob& job);
 struct MaskLaunch {
   const UpdateOnDevice* update;
   const MasksOnDevice* masks;
-  uint8_t* slot_dev;
+  MaskSlot slot;
   uint32_t most_blocks;
   cudaStream_t stream;
 };

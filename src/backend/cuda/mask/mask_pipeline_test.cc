@@ -22,7 +22,7 @@ using testing::EngineFault;
 using testing::FakeEngine;
 
 constexpr uint64_t kMaxElements = 3000;
-constexpr uint64_t kSlotBytes = 32'768;  // so that there are many batches
+constexpr uint64_t kSlotBytes = 65'536;  // so that there are many batches
 constexpr CodecId kCodecs[] = {CodecId::kSnappy, CodecId::kLz4, CodecId::kSnappyZstd, CodecId::kLz4Zstd};
 
 // Frames as small as a seed wants them, so that there are many, or of whole tiles.
@@ -244,7 +244,7 @@ TEST(EngineDecoder, IsRefusedWhereItCannotWork) {
   uint8_t bytes[64] = {};
   uint32_t length = 0;
   const FrameOnDevice frame{bytes, 0, 8, 32, 0, 0, 0, 1};
-  const DecodeJob job{InnerKind::kLz4, {&frame, 1}, &frame, &length, nullptr, bytes + 32, 0, nullptr};
+  const DecodeJob job{InnerKind::kLz4, {&frame, 1}, &frame, &length, nullptr, bytes + 32, nullptr, 0, nullptr};
   for (const void* place :
        {static_cast<const void*>(bytes), static_cast<const void*>(bytes + 32), static_cast<const void*>(&length)}) {
     driver.incapable = place;

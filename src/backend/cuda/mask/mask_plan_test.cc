@@ -38,7 +38,7 @@ TEST(MaskPlan, BatchesAndTilesCoverEveryFrame) {
     const testing::RandomUpdate update = MakeUpdate(seed, CodecId::kLz4Zstd);
     const LiveMap map = CanonicalMap(update.layout);
     const std::unique_ptr<MaskPlan> plan = Plan(update, map).value();
-    const uint64_t slot_bytes = 2048 << seed % 3;
+    const uint64_t slot_bytes = uint64_t{65'536} << seed % 3;
     uint64_t frame_index = 0;
     uint64_t tile_index = 0;
     for (const MaskBatch& batch : PlanBatches(slot_bytes, plan.get())) {
@@ -53,7 +53,8 @@ TEST(MaskPlan, BatchesAndTilesCoverEveryFrame) {
         EXPECT_GE(frame.slot_offset, used_bytes);
         used_bytes = frame.slot_offset + frame.mask_bytes;
         EXPECT_LE(used_bytes, batch.slot_bytes);
-        for (; tile_index < plan->frame_of_tile.size() && plan->frame_of_tile[tile_index] == frame_index; ++tile_index) continue;
+        for (; tile_index < plan->frame_of_tile.size() && plan->frame_of_tile[tile_index] == frame_index; ++tile_index)
+          continue;
       }
       EXPECT_EQ(batch.tile_end, tile_index);
     }

@@ -13,6 +13,7 @@ struct MaskTask {
   uint64_t report_index;  // of the tile under which its frame reports: the frame's first
   FrameState* state;
   uint8_t* mask;
+  const uint32_t* groups;  // or null
   uint32_t byte_count;
   bool clears;
   uint16_t* queue;
@@ -20,7 +21,7 @@ struct MaskTask {
 };
 
 XORBIT_DEVICE MaskTask MakeMaskTask(const UpdateOnDevice& update, const MasksOnDevice& masks, uint64_t tile_index,
-                                    uint8_t* slot, bool clears, uint16_t* queue, const uint64_t* word_factors) {
+                                    MaskSlot slot, bool clears, uint16_t* queue, const uint64_t* word_factors) {
   const uint32_t frame_index = masks.frame_of_tile[tile_index];
   const FrameOnDevice& frame = masks.frames[frame_index];
   const SegmentOnDevice& segment = update.segments[frame.segment_index];
@@ -31,7 +32,9 @@ XORBIT_DEVICE MaskTask MakeMaskTask(const UpdateOnDevice& update, const MasksOnD
   task.tile_index = tile_index;
   task.report_index = frame.first_tile;
   task.state = masks.states + frame_index;
-  task.mask = slot + frame.slot_offset + (record.first - frame.first) * segment.unit_bytes;
+  const uint64_t place = frame.slot_offset + (record.first - frame.first) * segment.unit_bytes;
+  task.mask = slot.masks + place;
+  task.groups = slot.groups == nullptr ? nullptr : slot.groups + place / kGroupWordBytes;
   task.byte_count = (record.span + 1) * segment.unit_bytes;
   task.clears = clears;
   task.queue = queue;
@@ -68,7 +71,7 @@ XORBIT_DEVICE void AddTo(ApplyFindings* sum, const ApplyFindings& found) {
 template <typename Unit, typename Visitor, typename Findings>
 XORBIT_DEVICE MaskOutcome<Findings> WalkMask(const MaskTask& task) {
   MaskOutcome<Findings> outcome;
-  MaskScan<Unit> scan(task.mask, task.byte_count, task.queue);
+  MaskScan<Unit> scan(task.mask, task.byte_count, task.groups, task.queue);
   while (!scan.is_done()) {
     const uint32_t count = scan.NextPortion();
     if (count == 0) continue;
@@ -136,7 +139,7 @@ template <typename Unit>
 XORBIT_DEVICE void BindMaskTile(const MaskTask& task, const BindingsOnDevice& bindings, BindingStep step) {
   if (task.state->is_open == 0) return;
   BindingVisitor<Unit> visitor(task.context, bindings, step);
-  MaskScan<Unit> scan(task.mask, task.byte_count, task.queue);
+  MaskScan<Unit> scan(task.mask, task.byte_count, task.groups, task.queue);
   while (!scan.is_done()) VisitQueued<Unit>(task.mask, false, task.queue, scan.NextPortion(), &visitor);
   const bool misfits = visitor.Finish();
   if (Lane() != 0 || !misfits) return;
@@ -149,7 +152,7 @@ XORBIT_DEVICE void BindMaskTile(const MaskTask& task, const BindingsOnDevice& bi
 XORBIT_DEVICE void HashMaskTile(const MaskTask& task, uint64_t first_byte) {
   uint64_t hash = 0;
   for (uint32_t at = 0; at < task.byte_count; at += MaskVectors::kBytes) {
-    const MaskVectors row(task.mask, at, task.byte_count);
+    const MaskVectors row(task.mask, at, task.byte_count, ~0U);
     for (uint32_t i = 0; i < MaskVectors::kAtOnce; ++i) {
       const WordVector& vector = row.vectors[i];
       if (vector.is_zero()) continue;

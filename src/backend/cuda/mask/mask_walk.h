@@ -53,15 +53,18 @@ XORBIT_DEVICE_RARE WordVector Trimmed(WordVector vector, uint32_t byte_count) {
 struct MaskVectors {
   static constexpr uint32_t kAtOnce = 4;
   static constexpr uint32_t kBytes = kAtOnce * kWarpLanes * kVectorBytes;
+  static_assert(kGroupBytes == kWarpLanes * kVectorBytes);
   WordVector vectors[kAtOnce];
 
-  XORBIT_DEVICE MaskVectors(const uint8_t* mask, uint32_t at, uint32_t byte_count) {
+  // Of the rows of lanes' vectors, those in whose groups nothing is marked are zero too.
+  XORBIT_DEVICE MaskVectors(const uint8_t* mask, uint32_t at, uint32_t byte_count, uint32_t marks) {
 #ifdef __CUDACC__
 #pragma unroll
 #endif
     for (uint32_t i = 0; i < kAtOnce; ++i) {
       const uint32_t mine = at + (i * kWarpLanes + Lane()) * kVectorBytes;
       vectors[i] = {};
+      if ((marks >> i & 1) == 0) continue;
       if (mine < byte_count) vectors[i] = LoadMask(mask + mine);
       if (mine < byte_count && byte_count - mine < kVectorBytes) vectors[i] = Trimmed(vectors[i], byte_count - mine);
     }
@@ -77,9 +80,12 @@ template <typename Unit>
 class MaskScan {
  public:
   // `mask`: of a tile, 16-byte aligned and readable in whole vectors. `queue`: kMaskQueueLength entries of fast memory, the
-  // warp's own.
-  XORBIT_DEVICE MaskScan(const uint8_t* mask, uint32_t byte_count, uint16_t* queue)
-      : mask_(mask), byte_count_(byte_count), queue_(queue) {}
+  // warp's own. `groups`: of the tile, or null if nobody has marked any.
+  XORBIT_DEVICE MaskScan(const uint8_t* mask, uint32_t byte_count, const uint32_t* groups, uint16_t* queue)
+      : mask_(mask), byte_count_(byte_count), queue_(queue) {
+    marks_ = ~0U;
+    if (groups != nullptr && Lane() * kGroupWordBytes < byte_count) marks_ = groups[Lane()];
+  }
 
   XORBIT_DEVICE bool is_done() const { return at_ >= byte_count_; }
 
@@ -87,10 +93,11 @@ class MaskScan {
   XORBIT_DEVICE uint32_t NextPortion() {
     queued_ = 0;
     SyncWarp();  // the portion before has been read
-    MaskVectors next(mask_, at_, byte_count_);
+    MaskVectors next(mask_, at_, byte_count_, MarksAt(at_));
     while (at_ < byte_count_) {
       const MaskVectors row = next;
-      next = MaskVectors(mask_, at_ + MaskVectors::kBytes, byte_count_);  // on its way while this one is looked at
+      next = MaskVectors(mask_, at_ + MaskVectors::kBytes, byte_count_,
+                         MarksAt(at_ + MaskVectors::kBytes));  // on its way while this one is looked at
 #ifdef __CUDACC__
 #pragma unroll
 #endif
@@ -107,6 +114,14 @@ class MaskScan {
   }
 
  private:
+  // Of the groups from byte `at` of the tile on.
+  XORBIT_DEVICE uint32_t MarksAt(uint32_t at) const {
+    const uint32_t group = at / kGroupBytes;
+    const uint32_t low = ShuffleFrom(marks_, group / 32 % kWarpLanes);
+    const uint32_t high = ShuffleFrom(marks_, (group / 32 + 1) % kWarpLanes);
+    return FunnelShift(low, high, group % 32);
+  }
+
   // Changes of each lane's vector of the row that begins at `at`; `lanes` are those that have some.
   XORBIT_DEVICE void Enqueue(uint32_t lanes, uint32_t changed, uint32_t at) {
     const uint32_t element = (at + Lane() * kVectorBytes) / static_cast<uint32_t>(sizeof(Unit));
@@ -129,6 +144,7 @@ class MaskScan {
   const uint8_t* mask_;
   uint32_t byte_count_;
   uint16_t* queue_;
+  uint32_t marks_;  // this lane's word of them
   uint32_t at_ = 0;
   uint32_t queued_ = 0;
 };

@@ -9,6 +9,14 @@ namespace xorbit::cuda {
 // What one warp takes at a time.
 inline constexpr uint32_t kMaskTileBytes = 1U << 16;
 
+static_assert(kMaskTileBytes % kGroupWordBytes == 0 && kMaskTileBytes / kGroupWordBytes <= 32);
+
+// Memory for the masks of one batch.
+struct MaskSlot {
+  uint8_t* masks;
+  const uint32_t* groups;  // null if its decoder marks none
+};
+
 struct MasksOnDevice {
   const FrameOnDevice* frames;
   const uint32_t* frame_of_tile;  // by tile of the update

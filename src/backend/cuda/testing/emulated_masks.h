@@ -22,17 +22,19 @@ class EmulatedDecoder final : public FrameDecoder {
  public:
   std::string_view name() const override { return "kernels"; }
   bool wants_zeros() const override { return true; }
+  bool marks_groups() const override { return true; }
   bool needs_proof() const override { return false; }
   Status Submit(const DecodeJob& job) override {
     if (job.kind == InnerKind::kZstd) return UnsupportedError("our kernels do not read Zstd frames");
     for (size_t i = 0; i < job.frames.size(); ++i) {
       const FrameOnDevice& frame = job.frames[i];
       uint8_t* mask = job.slot_dev + frame.slot_offset;
+      uint32_t* groups = job.groups_dev + frame.slot_offset / kGroupWordBytes;
       RunWarp([&] {
         const FrameError error =
             job.kind == InnerKind::kSnappy
-                ? DecodeFrame<InnerKind::kSnappy>(frame.inner, frame.inner_bytes, mask, frame.mask_bytes, ring_.data())
-                : DecodeFrame<InnerKind::kLz4>(frame.inner, frame.inner_bytes, mask, frame.mask_bytes, ring_.data());
+                ? DecodeFrame<InnerKind::kSnappy>(frame.inner, frame.inner_bytes, mask, frame.mask_bytes, groups, ring_.data())
+                : DecodeFrame<InnerKind::kLz4>(frame.inner, frame.inner_bytes, mask, frame.mask_bytes, groups, ring_.data());
         if (Lane() != 0) return;
         job.states_dev[i].decoding_error = static_cast<uint32_t>(error);
         job.decoded_bytes_dev[i] = error == FrameError::kNone ? frame.mask_bytes : kNotDecoded;
@@ -56,6 +58,7 @@ class EmulatedMasks final : public MaskDevice {
     PlaceInner(inner.data(), plan);
     batches_ = PlanBatches(slot_bytes, plan);
     slots_.resize(slot_bytes / sizeof(WordVector) * slot_count);
+    groups_.resize(slot_bytes / kGroupWordBytes * slot_count);
     for (const SegmentPlan& planned : plan->update.segments) {
       SegmentOnDevice segment = planned.device;
       segment.records = reinterpret_cast<const TileRecord*>(planned.segment->view.records.data());
@@ -105,13 +108,15 @@ class EmulatedMasks final : public MaskDevice {
     are_zero_ = false;
     leaves_zeros_ = decoder.wants_zeros();
     updated_ = 0;
+    groups_.assign(groups_.size(), 0);  // whoever reads them where nobody marks any finds nothing
+    marks_groups_ = decoder.marks_groups();
     return {};
   }
   Status Decode(const MaskBatch& batch, uint32_t slot, FrameDecoder* decoder) override {
     const uint64_t begin = batch.frame_begin;
     return decoder->Submit({plan_->kind, std::span(plan_->frames).subspan(begin, batch.frame_end - begin),
                             plan_->frames.data() + begin, decoded_bytes_.data() + begin, states_.data() + begin, SlotAt(slot),
-                            0, nullptr});
+                            GroupsAt(slot), 0, nullptr});
   }
   Status Update(const MaskBatch& batch, uint32_t slot, MaskPass pass, const FrameDecoder& decoder) override {
     if (updated_++ == failing_batch_) {
@@ -153,6 +158,9 @@ class EmulatedMasks final : public MaskDevice {
   static constexpr uint16_t kUntouched = 0xa5a5;
   uint8_t* SlotAt(uint32_t slot) { return reinterpret_cast<uint8_t*>(slots_.data()) + slot * slot_bytes_; }
 
+  uint32_t* GroupsAt(uint32_t slot) { return groups_.data() + slot * slot_bytes_ / kGroupWordBytes; }
+  MaskSlot PlaceOf(uint32_t slot) { return {SlotAt(slot), marks_groups_ ? GroupsAt(slot) : nullptr}; }
+
   bool IsBound(const MaskTask& task, MaskPass pass) const {
     const UpdatePlan& update = plan_->update;
     for (const TileRange& range : pass == MaskPass::kPreflight ? update.checked_tiles : update.cast_tiles) {
@@ -167,7 +175,7 @@ class EmulatedMasks final : public MaskDevice {
   void ForEachTile(const MaskBatch& batch, uint32_t slot, bool clears, Body&& body) {
     for (uint64_t tile = batch.tile_begin; tile < batch.tile_end; ++tile) {
       RunWarp([&] {
-        const MaskTask task = MakeMaskTask(update_, masks_, tile, SlotAt(slot), clears, queue_.data(), word_factors_.data());
+        const MaskTask task = MakeMaskTask(update_, masks_, tile, PlaceOf(slot), clears, queue_.data(), word_factors_.data());
         const FrameOnDevice& frame = plan_->frames[plan_->frame_of_tile[tile]];
         WithUnit(task.segment->unit_bytes, [&]<typename Unit>() { body.template operator()<Unit>(task, frame); });
       });
@@ -194,6 +202,8 @@ class EmulatedMasks final : public MaskDevice {
   std::vector<WordVector> inner_;
   std::vector<MaskBatch> batches_;
   std::vector<WordVector> slots_;
+  std::vector<uint32_t> groups_;
+  bool marks_groups_ = false;
   std::vector<SegmentOnDevice> segments_;
   std::vector<TileStart> starts_;
   std::vector<TileSums> local_sums_;

@@ -29,10 +29,10 @@ class PartEncoder {
     const std::vector<FormulaPiece> pieces = PiecesOf(run_.model, map_);
     XORBIT_ASSIGN_OR_RETURN(old_, MakeFormulaMemory(run_.device(), map_.byte_count(), run_.model.formula, pieces));
     XORBIT_ASSIGN_OR_RETURN(new_, MakeFormulaMemory(run_.device(), map_.byte_count(), run_.model.formula, pieces));
-    if (!run_.on_device || run_.codec != CodecId::kSparse) return {};
+    if (!run_.on_device || run_.codec == CodecId::kZstd) return {};  // the backend says what it thinks of Zstd
     const auto room = static_cast<uint64_t>(static_cast<double>(map_.element_count()) * ExpectedDensity() * 1.02) + 100'000;
-    XORBIT_ASSIGN_OR_RETURN(sender_,
-                            MakePartSender(run_.device(), run_.model.layout, map_, old_->bytes(), new_->bytes(), room));
+    XORBIT_ASSIGN_OR_RETURN(
+        sender_, MakePartSender(run_.device(), run_.model.layout, map_, old_->bytes(), new_->bytes(), room, run_.codec));
     return {};
   }
   // The states before and after the step to `version`.

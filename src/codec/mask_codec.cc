@@ -1,5 +1,8 @@
 #include "codec/mask_codec.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "codec/mask_decoder.h"
 #include "codec/mask_encoder.h"
 #include "codec/mask_inner.h"
@@ -26,14 +29,18 @@ class MaskCodec final : public Codec {
 
   Result<EncodedSegment> Encode(const SegmentMap& map, std::span<const uint64_t> tensor_keys, const ChangeSource& source,
                                 const EncodeOptions& options) const override {
-    EncodeOptions resolved = options;
-    if (resolved.zstd_level == 0) resolved.zstd_level = default_zstd_level_;
-    return EncodeMask(*inner_, has_outer_, map, tensor_keys, source, resolved);
+    return EncodeMask(*inner_, has_outer_, map, tensor_keys, source, Resolved(options));
   }
 
   Result<std::unique_ptr<SegmentDecoder>> Open(const SegmentMap& map, const EncodedSegmentView& view) const override {
     XORBIT_ASSIGN_OR_RETURN(std::unique_ptr<SegmentDecoder> decoder, MaskDecoder::Open(*inner_, has_outer_, map, view));
     return decoder;
+  }
+
+  bool has_outer() const { return has_outer_; }
+  EncodeOptions Resolved(EncodeOptions options) const {
+    if (options.zstd_level == 0) options.zstd_level = default_zstd_level_;
+    return options;
   }
 
  private:
@@ -44,16 +51,40 @@ class MaskCodec final : public Codec {
   int default_zstd_level_;
 };
 
-}  // namespace
-
-std::span<const Codec* const> MaskCodecs() {
+std::span<const MaskCodec* const> All() {
   static const MaskCodec snappy(CodecId::kSnappy, "snappy", SnappyInner(), false);
   static const MaskCodec lz4(CodecId::kLz4, "lz4", Lz4Inner(), false);
   static const MaskCodec snappy_zstd(CodecId::kSnappyZstd, "snappy+zstd", SnappyInner(), true);
   static const MaskCodec lz4_zstd(CodecId::kLz4Zstd, "lz4+zstd", Lz4Inner(), true);
   static const MaskCodec zstd(CodecId::kZstd, "zstd", ZstdInner(), false);
-  static const Codec* const codecs[] = {&snappy, &lz4, &snappy_zstd, &lz4_zstd, &zstd};
+  static const MaskCodec* const codecs[] = {&snappy, &lz4, &snappy_zstd, &lz4_zstd, &zstd};
   return codecs;
+}
+
+}  // namespace
+
+std::span<const Codec* const> MaskCodecs() {
+  static const std::vector<const Codec*> codecs(All().begin(), All().end());
+  return codecs;
+}
+
+Result<EncodedSegment> SealFrames(CodecId codec, std::span<const FrameRecord> records, const StateDigest& change,
+                                  ConstBytes inner, const EncodeOptions& options) {
+  for (const MaskCodec* mask : All()) {
+    if (mask->id() != codec) continue;
+    MaskSegmentWriter writer(mask->has_outer(), mask->Resolved(options));
+    // In pieces, so that the outer stage does not keep all of it at once.
+    constexpr uint64_t kPieceBytes = uint64_t{64} << 20;
+    for (const FrameRecord& record : records) writer.AddFrame(record);
+    for (uint64_t at = 0; at < inner.size(); at += kPieceBytes) {
+      const ConstBytes piece = inner.subspan(at, std::min<uint64_t>(kPieceBytes, inner.size() - at));
+      std::vector<Buffer> pieces;
+      pieces.emplace_back(piece.begin(), piece.end());
+      XORBIT_RETURN_IF_ERROR(writer.AddInner(std::move(pieces)));
+    }
+    return writer.Finish(change);
+  }
+  return UsageError("frames are for the mask codecs");
 }
 
 }  // namespace xorbit

@@ -9,9 +9,7 @@
 #include "base/object_pool.h"
 #include "base/parallel.h"
 #include "codec/frame_encoder.h"
-#include "codec/mask_format.h"
 #include "codec/mask_frames.h"
-#include "codec/mask_outer.h"
 
 namespace xorbit {
 namespace {
@@ -20,28 +18,6 @@ namespace {
 // both, are few; short enough that a batch of worst-case stretches fits in memory.
 constexpr uint64_t kStretchMaskBytes = uint64_t{8} << 20;
 constexpr uint64_t kStretchesPerThread = 4;
-
-Status CheckOptions(const EncodeOptions& options, uint32_t unit_bytes) {
-  if (options.frame_bytes > kMaxFrameBytes) {
-    return UsageError("frames of " + std::to_string(options.frame_bytes) + " bytes are longer than readers accept (" +
-                      std::to_string(kMaxFrameBytes) + ")");
-  }
-  if (options.frame_bytes == 0 || options.frame_bytes % unit_bytes != 0) {
-    return UsageError("frames of " + std::to_string(options.frame_bytes) + " bytes do not hold whole elements of " +
-                      std::to_string(unit_bytes));
-  }
-  return {};
-}
-
-void AppendFrames(const EncodedStretch& stretch, uint64_t inner_offset, EncodedSegment* segment) {
-  for (FrameRecord record : stretch.frames) {
-    record.inner_offset += inner_offset;
-    AppendLe(segment->records, record);
-  }
-  segment->record_count += stretch.frames.size();
-  segment->change_count += stretch.change_count;
-  segment->change += stretch.digest.change();
-}
 
 // Body offsets at which readers may cut: after each inner frame, or after each outer chunk.
 std::vector<uint64_t> CutsOf(const EncodedSegment& segment, bool has_outer) {
@@ -62,17 +38,33 @@ std::vector<uint64_t> CutsOf(const EncodedSegment& segment, bool has_outer) {
 
 }  // namespace
 
+Status CheckFrameBytes(const EncodeOptions& options, uint32_t unit_bytes) {
+  if (options.frame_bytes > kMaxFrameBytes) {
+    return UsageError("frames of " + std::to_string(options.frame_bytes) + " bytes are longer than readers accept (" +
+                      std::to_string(kMaxFrameBytes) + ")");
+  }
+  if (options.frame_bytes == 0 || options.frame_bytes % unit_bytes != 0) {
+    return UsageError("frames of " + std::to_string(options.frame_bytes) + " bytes do not hold whole elements of " +
+                      std::to_string(unit_bytes));
+  }
+  return {};
+}
+
 Result<EncodedSegment> EncodeMask(const InnerCodec& inner, bool has_outer, const SegmentMap& map,
                                   std::span<const uint64_t> tensor_keys, const ChangeSource& source,
                                   const EncodeOptions& options) {
-  EncodedSegment segment;
-  segment.has_digests = source.has_values();
-  if (map.element_count() == 0) return segment;
-  XORBIT_RETURN_IF_ERROR(CheckOptions(options, map.unit_bytes()));
+  MaskSegmentWriter writer(has_outer, options);
+  StateDigest change;
+  const auto finish = [&]() -> Result<EncodedSegment> {
+    XORBIT_ASSIGN_OR_RETURN(EncodedSegment segment, writer.Finish(change));
+    segment.has_digests = source.has_values();
+    return segment;
+  };
+  if (map.element_count() == 0) return finish();
+  XORBIT_RETURN_IF_ERROR(CheckFrameBytes(options, map.unit_bytes()));
   const FrameJob job = {&inner, &map, tensor_keys, &source, options.frame_bytes / map.unit_bytes(), options.zstd_level};
   const std::vector<ElementRange> stretches =
       FrameGrid(map, job.frame_elements).Stretches(kStretchMaskBytes / map.unit_bytes());
-  OuterCompressor outer(options.zstd_level, options.threads);
   ObjectPool<FrameScratch> scratches([&] { return MakeFrameScratch(job); });
   uint64_t inner_offset = 0;
   // Batch by batch, in order: the threads meet after each batch, so that memory stays bounded and bytes do not depend on them.
@@ -85,23 +77,41 @@ Result<EncodedSegment> EncodeMask(const InnerCodec& inner, bool has_outer, const
     }));
     std::vector<Buffer> pieces;
     for (EncodedStretch& stretch : batch) {
-      AppendFrames(stretch, inner_offset, &segment);
+      for (FrameRecord record : stretch.frames) {
+        record.inner_offset += inner_offset;
+        writer.AddFrame(record);
+      }
+      change += stretch.digest.change();
       inner_offset += stretch.inner_bytes;
       std::move(stretch.inner.begin(), stretch.inner.end(), std::back_inserter(pieces));
     }
-    if (has_outer) {
-      XORBIT_RETURN_IF_ERROR(outer.Add(std::move(pieces)));
-    } else {
-      std::move(pieces.begin(), pieces.end(), std::back_inserter(segment.body));
-    }
+    XORBIT_RETURN_IF_ERROR(writer.AddInner(std::move(pieces)));
   }
-  if (has_outer) {
-    XORBIT_RETURN_IF_ERROR(outer.Finish());
-    segment.outer = outer.TakeRecords();
-    segment.body = outer.TakeChunks();
+  return finish();
+}
+
+void MaskSegmentWriter::AddFrame(const FrameRecord& record) {
+  AppendLe(segment_.records, record);
+  ++segment_.record_count;
+  segment_.change_count += record.change_count;
+}
+
+Status MaskSegmentWriter::AddInner(std::vector<Buffer> pieces) {
+  if (has_outer_) return outer_.Add(std::move(pieces));
+  std::move(pieces.begin(), pieces.end(), std::back_inserter(segment_.body));
+  return {};
+}
+
+Result<EncodedSegment> MaskSegmentWriter::Finish(const StateDigest& change) {
+  segment_.has_digests = true;
+  segment_.change = change;
+  if (has_outer_) {
+    XORBIT_RETURN_IF_ERROR(outer_.Finish());
+    segment_.outer = outer_.TakeRecords();
+    segment_.body = outer_.TakeChunks();
   }
-  segment.cuts = CutsOf(segment, has_outer);
-  return segment;
+  segment_.cuts = CutsOf(segment_, has_outer_);
+  return std::move(segment_);
 }
 
 }  // namespace xorbit

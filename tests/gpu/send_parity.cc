@@ -9,6 +9,7 @@
 #include "backend/cuda/cuda_status.h"
 #include "backend/cuda/device_encode.h"
 #include "codec/change_digest.h"
+#include "codec/mask_format.h"
 #include "payload/payload_writer.h"
 #include "tensor/ownership.h"
 #include "tensor/random_model.h"
@@ -162,6 +163,26 @@ std::string Difference(const EncodedSegment& want, const EncodedSegment& got) {
          Differ("lane 1", want.change.lane1, got.change.lane1);
 }
 
+// Of mask codecs: the first differing frame, and the bytes.
+std::string FrameDifference(const EncodedSegment& want, const EncodedSegment& got) {
+  std::string frame;
+  for (size_t at = 0; frame.empty() && at + sizeof(FrameRecord) <= std::min(want.records.size(), got.records.size());
+       at += sizeof(FrameRecord)) {
+    const auto w = LoadLe<FrameRecord>(want.records.data() + at);
+    const auto g = LoadLe<FrameRecord>(got.records.data() + at);
+    const std::string fields =
+        Differ("first", w.first, g.first) + Differ("inner offset", w.inner_offset, g.inner_offset) +
+        Differ("before", w.before, g.before) + Differ("after", w.after, g.after) + Differ("hash", w.inner_hash, g.inner_hash) +
+        Differ("elements", w.element_count, g.element_count) + Differ("inner bytes", w.inner_bytes, g.inner_bytes) +
+        Differ("changes", w.change_count, g.change_count);
+    if (!fields.empty()) frame = "; frame " + std::to_string(at / sizeof(FrameRecord)) + fields;
+  }
+  return Differ("changes", want.change_count, got.change_count) + Differ("frames", want.record_count, got.record_count) +
+         frame + FirstByte("outer records", want.outer, got.outer) + FirstByte("the body", BodyOf(want), BodyOf(got)) +
+         Differ("cuts", want.cuts.size(), got.cuts.size()) + Differ("lane 0", want.change.lane0, got.change.lane0) +
+         Differ("lane 1", want.change.lane1, got.change.lane1);
+}
+
 void CheckOwner(const SendCase& c, const Backend& backend, const std::vector<SegmentMap>& maps, const PayloadInfo& info,
                 Report* report) {
   std::vector<EncodedSegment> cpu_segments;
@@ -189,27 +210,34 @@ void CheckOwner(const SendCase& c, const Backend& backend, const std::vector<Seg
 
 // The same through the backend's door, base digest included; and with old bytes in page-locked host memory.
 void CheckBackend(const SendCase& c, const Backend& backend, const std::vector<SegmentMap>& maps, bool old_on_host,
-                  Report* report) {
+                  CodecId codec, Report* report) {
   if (maps.empty()) return;
-  const std::string where = c.where + (old_on_host ? ", old bytes pinned" : "") + ", through the backend";
+  const std::string where = c.where + (old_on_host ? ", old bytes pinned" : "") + ", through the backend, codec " +
+                            std::string(FindCodec(codec)->name());
+  EncodeOptions options;
+  options.threads = 2;
+  const uint64_t frame_sizes[] = {64, 4096, 65536, uint64_t{1} << 20, uint64_t{4} << 20};
+  options.frame_bytes = frame_sizes[c.seed % 5];
   const std::vector<SegmentBytes> host_olds = InTensors(maps, c.before->bytes());
   const std::vector<SegmentBytes> host_news = InTensors(maps, c.after->bytes());
   const std::vector<SegmentBytes> device_olds = InTensors(maps, old_on_host ? c.old_pinned.tensors : c.old_model.tensors);
   const std::vector<SegmentBytes> device_news = InTensors(maps, c.new_model.tensors);
-  const Result<EncodedOwner> want = backend.EncodeDiff(c.layout, maps, {.bytes = host_olds}, host_news, CodecId::kSparse, {});
+  const Result<EncodedOwner> want = backend.EncodeDiff(c.layout, maps, {.bytes = host_olds}, host_news, codec, options);
   const Result<std::optional<int>> device = cuda::DeviceOfStates(maps, device_olds, device_news);
   report->Check(device.status(), where);
   if (!want.ok() || !device.ok()) return;
   report->Check(device->has_value(), where + ": the device was not found");
   const Result<EncodedOwner> got =
-      cuda::EncodeDiffOnDevice(c.layout, maps, {.bytes = device_olds}, device_news, device->value_or(0), 2);
+      cuda::EncodeDiffOnDevice(c.layout, maps, {.bytes = device_olds}, device_news, device->value_or(0), codec, options);
   report->Check(got.status(), where);
   if (!got.ok()) return;
   report->Check(want->base == got->base,
                 where + ": base digest: expected " + ToText(want->base) + ", got " + ToText(got->base));
   for (size_t i = 0; i < maps.size(); ++i) {
-    const std::string difference = Difference(want->segments[i], got->segments[i]);
-    report->Check(difference.empty(), where + difference);
+    const EncodedSegment& one = want->segments[i];
+    const EncodedSegment& other = got->segments[i];
+    const std::string difference = codec == CodecId::kSparse ? Difference(one, other) : FrameDifference(one, other);
+    report->Check(difference.empty(), where + ", unit " + std::to_string(maps[i].unit_bytes()) + difference);
   }
 }
 
@@ -241,7 +269,9 @@ void CheckSendParity(uint64_t first_seed, double seconds, cuda::testing::Report*
     report->Check(owners.status(), c->where + ": owners");
     if (!owners.ok()) return;
     for (uint32_t i = 0; i < owner_count; ++i) {
-      CheckBackend(*c, *backend, (*owners)[i], seed % 2 == 0, report);
+      const CodecId mask_codecs[] = {CodecId::kSnappy, CodecId::kLz4, CodecId::kSnappyZstd, CodecId::kLz4Zstd};
+      CheckBackend(*c, *backend, (*owners)[i], seed % 2 == 0, CodecId::kSparse, report);
+      CheckBackend(*c, *backend, (*owners)[i], seed % 2 == 0, mask_codecs[(seed + i) % 4], report);
       CheckOwner(*c, *backend, (*owners)[i], {CodecId::kSparse, i, owner_count}, report);
     }
     CheckBaseline(*c, report);

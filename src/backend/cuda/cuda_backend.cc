@@ -25,11 +25,10 @@ class CudaBackend final : public Backend {
                                   const EncodeOptions& options) const override {
     XORBIT_ASSIGN_OR_RETURN(const std::optional<int> device, cuda::DeviceOfStates(maps, old_state.bytes, new_bytes));
     if (!device) return host_->EncodeDiff(layout, maps, old_state, new_bytes, codec, options);
-    if (codec != CodecId::kSparse) return UnsupportedError("weights in device memory are encoded by the sparse codec only");
     for (const std::unique_ptr<DueChanges>& due : old_state.due) {
       if (due != nullptr) XORBIT_RETURN_IF_ERROR(due->TakeAll(options.threads));
     }
-    return cuda::EncodeDiffOnDevice(layout, maps, old_state, new_bytes, *device, options.threads);
+    return cuda::EncodeDiffOnDevice(layout, maps, old_state, new_bytes, *device, codec, options);
   }
   Result<EncodedSegment> Encode(const Layout& layout, const SegmentMap& map, const ChangeSource& source, CodecId codec,
                                 const EncodeOptions& options) const override {

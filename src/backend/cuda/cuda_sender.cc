@@ -158,6 +158,15 @@ Result<SentSegment> CudaSender::Encode() {
   return EncodeSegment(*plan_, memory_.room, &stages);
 }
 
+Result<SendCounters> CudaSender::FindChanges() {
+  Stages stages(this);
+  XORBIT_RETURN_IF_ERROR(stages.FindChanges());
+  SendCounters counters{};
+  XORBIT_RETURN_IF_ERROR(stages.ReadTotals(&counters));
+  XORBIT_RETURN_IF_ERROR(CheckRoom(counters, memory_.room));
+  return counters;
+}
+
 Status CudaSender::CopyOut(const SentSegment& sent, uint8_t* records_host, uint8_t* body_host) const {
   XORBIT_RETURN_IF_ERROR(
       CopyBack(records_host, memory_.device.records, sent.record_count * sizeof(TileRecord), "tile records", stream_));

@@ -38,6 +38,10 @@ class CudaSender {
   // Finds and codes the changes; waits for the stream. The result stays on the device until the next call. kUsage if there are
   // more changes than there is room for.
   Result<SentSegment> Encode();
+  // The first half of Encode, for who codes the changes in another way: leaves all of them in order on the device, and waits
+  // for the stream. kUsage likewise.
+  Result<SendCounters> FindChanges();
+  const SendOnDevice& on_device() const { return memory_.device; }
   // Copies what Encode left: records and body, of the sizes that it told, to page-locked memory, in stream order.
   Status CopyOut(const SentSegment& sent, uint8_t* records_host, uint8_t* body_host) const;
   // Makes the old bytes, wherever the plan says they are, the new ones of the last Encode, in stream order. Only after the

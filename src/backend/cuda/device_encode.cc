@@ -7,8 +7,10 @@
 #include "backend/cuda/cuda_sender.h"
 #include "backend/cuda/cuda_status.h"
 #include "backend/cuda/device.h"
+#include "backend/cuda/frame_sender.h"
 #include "backend/cuda/scan_kernels.h"
 #include "codec/change_digest.h"
+#include "codec/mask_encoder.h"
 
 namespace xorbit::cuda {
 namespace {
@@ -63,34 +65,51 @@ struct SegmentWithBase {
   StateDigest base;
 };
 
-Result<SegmentWithBase> EncodeWithRoom(const SendPlan& plan, const SendSizes& sizes, bool sums_base, int threads,
-                                       cudaStream_t stream) {
+// What is asked for beside the plan.
+struct SegmentWork {
+  const SegmentMap* map;
+  CodecId codec;
+  const EncodeOptions* options;
+  bool old_on_host;
+  bool sums_base;
+  cudaStream_t stream;
+};
+
+Result<SegmentWithBase> EncodeInFrames(const SegmentWork& work, CudaSender* sender) {
+  FrameSender frames(sender, PlanSendFrames(*work.map, work.options->frame_bytes), *FrameFormOf(work.codec), work.stream);
+  XORBIT_ASSIGN_OR_RETURN(const FrameSender::Encoded encoded, frames.Encode());
+  XORBIT_ASSIGN_OR_RETURN(EncodedSegment segment, ToEncodedSegment(encoded.sent, work.codec, encoded.inner, *work.options));
+  return SegmentWithBase{std::move(segment), encoded.base};
+}
+
+Result<SegmentWithBase> EncodeWithRoom(const SendPlan& plan, const SendSizes& sizes, const SegmentWork& work) {
   SenderOptions options;
   options.sizes = sizes;
-  options.with_base = sums_base;
+  options.with_base = work.sums_base;
   XORBIT_ASSIGN_OR_RETURN(const DeviceBuffer memory, DeviceBuffer::Make(CudaSender::DeviceBytesFor(plan, options)));
   XORBIT_ASSIGN_OR_RETURN(const PinnedBuffer pinned, PinnedBuffer::Make(CudaSender::kPinnedBytes));
-  XORBIT_ASSIGN_OR_RETURN(CudaSender sender, CudaSender::Make(plan, options, memory.data_dev(), pinned.bytes(), stream));
+  XORBIT_ASSIGN_OR_RETURN(CudaSender sender, CudaSender::Make(plan, options, memory.data_dev(), pinned.bytes(), work.stream));
+  if (work.codec != CodecId::kSparse) return EncodeInFrames(work, &sender);
   XORBIT_ASSIGN_OR_RETURN(const SentSegment sent, sender.Encode());
   const uint64_t record_bytes = sent.record_count * sizeof(TileRecord);
   XORBIT_ASSIGN_OR_RETURN(const PinnedBuffer out, PinnedBuffer::Make(record_bytes + sent.body_bytes));
   XORBIT_RETURN_IF_ERROR(sender.CopyOut(sent, out.bytes().data(), out.bytes().data() + record_bytes));
-  XORBIT_RETURN_IF_ERROR(CudaStatus(cudaStreamSynchronize(stream), "cudaStreamSynchronize after encoding"));
-  return SegmentWithBase{
-      ToEncodedSegment(sent, plan.unit_bytes, out.bytes().first(record_bytes), out.bytes().subspan(record_bytes), threads),
-      sent.base};
+  XORBIT_RETURN_IF_ERROR(CudaStatus(cudaStreamSynchronize(work.stream), "cudaStreamSynchronize after encoding"));
+  return SegmentWithBase{ToEncodedSegment(sent, plan.unit_bytes, out.bytes().first(record_bytes),
+                                          out.bytes().subspan(record_bytes), work.options->threads),
+                         sent.base};
 }
 
 // Two of them take milliseconds to fill, and a thousandth of a device.
 constexpr uint64_t kSlotBytes = uint64_t{64} << 20;
 
 // Most updates change little, so room for all of a segment, and then for tiles of single changes, is the last thing to ask for.
-Result<SegmentWithBase> EncodePlan(const SendPlan& plan, bool old_on_host, bool sums_base, int threads, cudaStream_t stream) {
+Result<SegmentWithBase> EncodePlan(const SendPlan& plan, const SegmentWork& work) {
   SendSizes sizes;
   sizes.change_count = std::max<uint64_t>(plan.element_count / 64, 65536);
-  if (old_on_host) sizes.slot_bytes = kSlotBytes;
+  if (work.old_on_host) sizes.slot_bytes = kSlotBytes;
   for (;;) {
-    Result<SegmentWithBase> encoded = EncodeWithRoom(plan, sizes, sums_base, threads, stream);
+    Result<SegmentWithBase> encoded = EncodeWithRoom(plan, sizes, work);
     if (encoded.ok() || encoded.status().code() != Code::kUsage || sizes.halved_count >= plan.element_count) return encoded;
     (sizes.change_count < plan.element_count ? sizes.change_count : sizes.halved_count) *= 16;
   }
@@ -118,7 +137,12 @@ Result<std::optional<int>> DeviceOfStates(std::span<const SegmentMap> maps, std:
 }
 
 Result<EncodedOwner> EncodeDiffOnDevice(const Layout& layout, std::span<const SegmentMap> maps, const OldState& old_state,
-                                        std::span<const SegmentBytes> new_bytes, int device, int threads) {
+                                        std::span<const SegmentBytes> new_bytes, int device, CodecId codec,
+                                        const EncodeOptions& options) {
+  if (codec != CodecId::kSparse) {
+    if (!FrameFormOf(codec)) return UnsupportedError("weights in device memory are not encoded by the codec zstd: use another");
+    for (const SegmentMap& map : maps) XORBIT_RETURN_IF_ERROR(CheckFrameBytes(options, map.unit_bytes()));
+  }
   XORBIT_ASSIGN_OR_RETURN(const CurrentDevice current, CurrentDevice::Set(device));
   XORBIT_ASSIGN_OR_RETURN(const Stream stream, MakeStream());
   const std::vector<uint64_t> tensor_keys = TensorKeysOf(layout);
@@ -128,7 +152,8 @@ Result<EncodedOwner> EncodeDiffOnDevice(const Layout& layout, std::span<const Se
     const SendPlan plan = PlanSend(maps[i], tensor_keys, old_state.bytes[i], new_bytes[i]);
     XORBIT_ASSIGN_OR_RETURN(const bool old_on_host, IsOnHost(maps[i], old_state.bytes[i]));
     const bool sums_base = !old_state.digest && plan.digest_blocks_aligned;
-    XORBIT_ASSIGN_OR_RETURN(SegmentWithBase encoded, EncodePlan(plan, old_on_host, sums_base, threads, stream.get()));
+    XORBIT_ASSIGN_OR_RETURN(SegmentWithBase encoded,
+                            EncodePlan(plan, {&maps[i], codec, &options, old_on_host, sums_base, stream.get()}));
     if (!old_state.digest && !sums_base) {
       XORBIT_ASSIGN_OR_RETURN(encoded.base, ScanOldBytes(maps[i], tensor_keys, old_state.bytes[i], stream.get()));
     }

@@ -12,9 +12,10 @@ namespace xorbit::cuda {
 Result<std::optional<int>> DeviceOfStates(std::span<const SegmentMap> maps, std::span<const SegmentBytes> old_bytes,
                                           std::span<const SegmentBytes> new_bytes);
 
-// The contract of Backend::EncodeDiff for the sparse codec, new bytes on `device` and nothing due. Works on a stream and in
-// memory of its own; who encodes every step keeps a CudaSender instead. `threads` copy what comes back.
+// The contract of Backend::EncodeDiff for all codecs but zstd, new bytes on `device` and nothing due. Works on a stream and in
+// memory of its own; who encodes every step keeps a CudaSender instead.
 Result<EncodedOwner> EncodeDiffOnDevice(const Layout& layout, std::span<const SegmentMap> maps, const OldState& old_state,
-                                        std::span<const SegmentBytes> new_bytes, int device, int threads);
+                                        std::span<const SegmentBytes> new_bytes, int device, CodecId codec,
+                                        const EncodeOptions& options);
 
 }  // namespace xorbit::cuda

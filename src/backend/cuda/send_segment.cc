@@ -8,13 +8,14 @@
 #include "base/parallel.h"
 
 namespace xorbit::cuda {
-namespace {
 
 Status CheckRoom(const SendCounters& counters, const SendRoom& room) {
   if (counters.change_count <= room.change_count && counters.stored_count <= room.stored_count) return {};
   return UsageError("the sender has room for " + std::to_string(room.change_count) + " changes of a segment that has " +
                     std::to_string(counters.change_count) + ": make it for more, or send a full checkpoint");
 }
+
+namespace {
 
 class SegmentEncoder {
  public:

@@ -44,6 +44,9 @@ struct SendRoom {
   uint64_t body_bytes = 0;
 };
 
+// kUsage, with the numbers, if a device has found more changes than there is room for.
+Status CheckRoom(const SendCounters& counters, const SendRoom& room);
+
 // What stands ready on the device when a segment is encoded.
 struct SentSegment {
   SegmentTables tables;

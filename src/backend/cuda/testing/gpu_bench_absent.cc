@@ -19,7 +19,7 @@ Result<int> CountDevices() { return MakeCudaBackend().status(); }
 
 Result<std::unique_ptr<PartSender>> MakePartSender(int /*device*/, const Layout& /*layout*/, const SegmentMap& /*map*/,
                                                    ConstBytes /*old_state*/, ConstBytes /*new_state*/,
-                                                   uint64_t /*change_count*/) {
+                                                   uint64_t /*change_count*/, CodecId /*codec*/) {
   return MakeCudaBackend().status();
 }
 

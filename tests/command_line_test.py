@@ -152,6 +152,8 @@ class CommandLineTest(unittest.TestCase):
         self.assertEqual(answer("apply", self.work / "live", delta, "--in-place")["digest"], target)
         self.assertTrue(answer("apply", self.work / "live", delta, "--in-place")["already_there"])
         run("apply", self.work / "live", delta, "--in-place", "--undo", expect=1)  # the format cannot go back
+        for reader in (["inspect", delta], ["verify", self.steps[0], delta], ["fold", delta, "-o", self.work / "x"]):
+            self.assertIn("only apply takes weight_v folders", run(*reader, expect=3).stderr)
         run("diff", self.steps[0], self.steps[1], "-o", self.work / "x", "--format", "miles", "--codec", "lz4", expect=2)
         run("diff", self.steps[0], self.steps[1], "-o", self.work / "x", "--format", "miles", "--frozen", "*", expect=1)
         run("apply", self.steps[2], delta, "-o", self.work / "never", expect=1)
@@ -210,10 +212,16 @@ class CommandLineTest(unittest.TestCase):
         run("apply", self.steps[0], delta, expect=2)
         run("apply", self.steps[0], "-o", self.work / "x", expect=2)
         run("diff", self.steps[0], self.steps[1], "-o", self.work / "x", "--codec", "gzip", expect=2)
-        run("no-such-command", expect=2)
+        self.assertIn("no command 'no-such-command'", run("no-such-command", expect=2).stderr)
+        self.assertIn("see 'xorbit diff --help'", run("diff", self.steps[0], expect=2).stderr)
+        self.assertIn("see 'xorbit --help'", run(expect=2).stderr)
         run("demo", "--megabytes", "nan", expect=2)
         run("bench", "--gigabytes", "nan", expect=2)
         run("bench", "--backend", "tpu", expect=2)
+        unheard = ["--trainers", 2], ["--kills"], ["--gbps", 9], ["--share", 5], ["--csv", self.work / "x"], ["--scratch", "x"]
+        for options in unheard:  # what would change nothing is refused
+            run("bench", *options, "--gigabytes", 0.01, expect=2)
+        run("bench", "--ranks", 2, "--percent", 1, 2, "--gigabytes", 0.01, expect=2)
 
     def test_ranks_change_together_though_one_is_killed(self) -> None:
         """Four sampler processes and two trainer processes; a sampler dies at each of three points of an update."""

@@ -23,9 +23,10 @@ Answer Describe(const ApplyOptions& options, const ApplySummary& summary, const 
                    {"timings", TimingsOf(timers)}};
   if (summary.recovered) answer.text += fmt::format("{}: finished an interrupted apply first\n", result);
   if (summary.already_there) {
-    answer.text += fmt::format("{}: already there, nothing to do\n", result);
+    answer.text += options.in_place ? fmt::format("{}: already there, nothing to do\n", result)
+                                    : fmt::format("{}: a plain copy, for {} was already there\n", result, options.checkpoint);
   } else {
-    answer.text += fmt::format("{}: {} elements changed, state {}, {}\n", result, summary.change_count,
+    answer.text += fmt::format("{}: {} changed, state {}, {}\n", result, Counted(summary.change_count, "element"),
                                summary.digest ? ToText(*summary.digest) : "unknown", HumanSeconds(timers.TotalSeconds()));
   }
   return answer;

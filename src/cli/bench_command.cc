@@ -166,17 +166,22 @@ EndToEndBenchOptions EndToEndOptionsOf(const BenchOptions& options) {
 
 Result<Answer> RunBench(Session& session, const BenchOptions& options) {
   if (options.end_to_end.is_wanted) return RunEndToEndBench(EndToEndOptionsOf(options));
+  if (options.ranks.ranks > 0 && options.cuda.percents.size() != 1 && options.cuda.percents != CudaBenchOptions().percents) {
+    return UsageError("--percent takes one number with --ranks");
+  }
   if (options.ranks.ranks > 0) return RunRanksBench(RanksOptionsOf(options));
   if (options.backend == "cuda") return RunCudaBench(options.cuda, options.rounds > 0 ? options.rounds : 20);
   const int rounds = options.rounds > 0 ? options.rounds : 5;
   const Runtime& runtime = session.runtime();
+  if (!options.cuda.csv.empty()) return UsageError("--csv needs --backend cuda, --ranks or --end-to-end");
+  if (!options.ranks.scratch.empty()) return UsageError("--scratch needs --ranks or --end-to-end");
   if (!std::isfinite(options.gigabytes)) return UsageError("--gigabytes must be a number");
   XORBIT_ASSIGN_OR_RETURN(const std::vector<const Codec*> codecs, ChosenCodecs(options.codecs));
   Answer answer;
   answer.fields = {
       {"threads", runtime.threads}, {"cpu", NameOf(ActiveCpuLevel())}, {"rounds", rounds}, {"workloads", Json::array()}};
-  answer.text =
-      fmt::format("{} threads, {}, medians of {} rounds, in memory\n\n", runtime.threads, NameOf(ActiveCpuLevel()), rounds);
+  answer.text = fmt::format("{}, {}, medians of {}, in memory\n\n", Counted(static_cast<uint64_t>(runtime.threads), "thread"),
+                            NameOf(ActiveCpuLevel()), Counted(static_cast<uint64_t>(rounds), "round"));
   for (const std::string& name : options.workloads) {
     XORBIT_ASSIGN_OR_RETURN(WorkloadSpec spec, FindWorkload(name));
     spec.total_bytes = static_cast<uint64_t>(options.gigabytes * 1e9);

@@ -47,12 +47,17 @@ Result<MarkLog> ReadMarks(const fs::path& folder) {
 }  // namespace
 
 void AddEndToEndBenchOptions(CLI::App* command, EndToEndBenchOptions* options) {
-  command->add_flag("--end-to-end", options->is_wanted,
-                    "Measure from a step's end to resumed samplers, one share of --gigabytes, over a store and a link");
-  command->add_option("--gbps", options->gbps, "With --end-to-end: rate of the link for 445 GB, in Gb/s (default 100)");
-  command->add_option("--rtt-ms", options->rtt_ms, "With --end-to-end: the link's round trip, in ms (default 1)");
-  command->add_option("--parts", options->parts, "With --end-to-end: trainers' GPUs for a sampler's GPU (default 16)");
-  command->add_option("--trace", options->trace, "With --end-to-end: a file for a Chrome trace, as Perfetto shows it");
+  CLI::Option* end_to_end =
+      command->add_flag("--end-to-end", options->is_wanted,
+                        "Measure from a step's end to resumed samplers, one share of --gigabytes, over a store and a link");
+  command->add_option("--gbps", options->gbps, "With --end-to-end: rate of the link for 445 GB, in Gb/s (default 100)")
+      ->needs(end_to_end);
+  command->add_option("--rtt-ms", options->rtt_ms, "With --end-to-end: the link's round trip, in ms (default 1)")
+      ->needs(end_to_end);
+  command->add_option("--parts", options->parts, "With --end-to-end: trainers' GPUs for a sampler's GPU (default 16)")
+      ->needs(end_to_end);
+  command->add_option("--trace", options->trace, "With --end-to-end: a file for a Chrome trace, as Perfetto shows it")
+      ->needs(end_to_end);
 }
 
 Result<Answer> RunEndToEndBench(const EndToEndBenchOptions& options) {

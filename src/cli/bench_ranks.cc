@@ -93,14 +93,18 @@ Status WriteCsv(const RanksRun& run, const RanksReport& report, const std::strin
 }  // namespace
 
 void AddRanksBenchOptions(CLI::App* command, RanksBenchOptions* options) {
-  command->add_option("--ranks", options->ranks,
-                      "Sampler ranks that change together, each a process with --gigabytes of weights (default: none, measure "
-                      "codecs or one GPU)");
-  command->add_option("--engines", options->engines, "With --ranks: engines of so many ranks on this host (default 1)");
-  command->add_option("--trainers", options->trainers, "With --ranks: trainer ranks, each a process that owns its part");
-  command->add_option("--devices", options->devices, "With --ranks and cuda: all (default), or how many GPUs to spread over");
-  command->add_flag("--kills", options->kills, "With --ranks: then kill a rank at three points of an update");
-  command->add_option("--nccl", options->nccl, "With --ranks: a folder with libnccl.so.2");
+  CLI::Option* ranks = command->add_option(
+      "--ranks", options->ranks,
+      "Sampler ranks that change together, each a process with --gigabytes of weights (default: none, measure "
+      "codecs or one GPU)");
+  command->add_option("--engines", options->engines, "With --ranks: engines of so many ranks on this host (default 1)")
+      ->needs(ranks);
+  command->add_option("--trainers", options->trainers, "With --ranks: trainer ranks, each a process that owns its part")
+      ->needs(ranks);
+  command->add_option("--devices", options->devices, "With --ranks and cuda: all (default), or how many GPUs to spread over")
+      ->needs(ranks);
+  command->add_flag("--kills", options->kills, "With --ranks: then kill a rank at three points of an update")->needs(ranks);
+  command->add_option("--nccl", options->nccl, "With --ranks: a folder with libnccl.so.2")->needs(ranks);
   command->add_option("--scratch", options->scratch, "With --ranks: a folder for the store (default: in memory if it fits)");
 }
 

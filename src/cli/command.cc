@@ -67,6 +67,10 @@ std::string HumanBytes(double bytes) {
   return fmt::format("{:.{}f} {}", bytes, bytes < 9.995 ? 2 : (bytes < 99.95 ? 1 : 0), kUnits[unit]);
 }
 
+std::string Counted(uint64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
 std::string HumanSeconds(double seconds) {
   if (seconds < 1) return fmt::format("{:.{}f} ms", seconds * 1000, seconds < 0.00995 ? 2 : (seconds < 0.0995 ? 1 : 0));
   return fmt::format("{:.2f} s", seconds);

@@ -84,6 +84,8 @@ void AddCodecOptions(CLI::App* command, CodecOptions* options);
 
 // "1.23 GB", decimal units, three significant digits.
 std::string HumanBytes(double bytes);
+// "1 delta", "2 deltas".
+std::string Counted(uint64_t count, std::string_view noun);
 // "12.3 ms", "1.23 s".
 std::string HumanSeconds(double seconds);
 // Stage names and seconds.

@@ -49,9 +49,9 @@ Answer Describe(const DiffOptions& options, const DeltaSummary& summary, const S
                    {"base", ToText(manifest.base)},
                    {"target", ToText(manifest.target)},
                    {"timings", TimingsOf(timers)}};
-  answer.text = fmt::format("{}: {} for {} of weights, {} elements changed, {:.2f} bits a change, {}\n", options.out,
+  answer.text = fmt::format("{}: {} for {} of weights, {} changed, {:.2f} bits a change, {}\n", options.out,
                             HumanBytes(static_cast<double>(total)), HumanBytes(static_cast<double>(manifest.total_bytes)),
-                            manifest.change_count, bits, HumanSeconds(timers.TotalSeconds()));
+                            Counted(manifest.change_count, "element"), bits, HumanSeconds(timers.TotalSeconds()));
   return answer;
 }
 
@@ -78,8 +78,9 @@ Result<Answer> DiffToMiles(Session& session, const DiffOptions& options, const C
                    {"format", "miles"},
                    {"payload_bytes", report.total_file_bytes},
                    {"changed_tensors", report.changed_tensor_count}};
-  answer.text = fmt::format("{}: {} in the Miles format, {} tensors changed\n", options.out,
-                            HumanBytes(static_cast<double>(report.total_file_bytes)), report.changed_tensor_count);
+  answer.text =
+      fmt::format("{}: {} in the Miles format, {} changed\n", options.out,
+                  HumanBytes(static_cast<double>(report.total_file_bytes)), Counted(report.changed_tensor_count, "tensor"));
   return answer;
 }
 

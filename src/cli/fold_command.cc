@@ -34,9 +34,9 @@ Result<Answer> RunFold(Session& session, const FoldOptions& options) {
                    {"base", ToText(summary.manifest.base)},
                    {"target", ToText(summary.manifest.target)},
                    {"timings", TimingsOf(session.timers())}};
-  answer.text = fmt::format("{}: {} deltas folded into {}, {} elements changed{}\n", options.out, chain.size(),
+  answer.text = fmt::format("{}: {} folded into {}, {} changed{}\n", options.out, Counted(chain.size(), "delta"),
                             HumanBytes(static_cast<double>(summary.payload_bytes + summary.manifest_bytes)),
-                            summary.manifest.change_count,
+                            Counted(summary.manifest.change_count, "element"),
                             summary.manifest.has_digests ? "" : "; without tile digests, give --checkpoint to have them");
   return answer;
 }

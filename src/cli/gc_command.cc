@@ -29,8 +29,8 @@ Result<Answer> RunCollect(Session& session, const CollectOptions& options) {
                    {"removed_objects", report.removed_object_count},
                    {"removed_bytes", report.removed_bytes}};
   answer.text =
-      fmt::format("{}: {} deltas and anchors given up, {} objects removed ({})\n", stream.info().stream_id, report.listed_count,
-                  report.removed_object_count, HumanBytes(static_cast<double>(report.removed_bytes)));
+      fmt::format("{}: deltas and anchors given up: {}; {} removed ({})\n", stream.info().stream_id, report.listed_count,
+                  Counted(report.removed_object_count, "object"), HumanBytes(static_cast<double>(report.removed_bytes)));
   return answer;
 }
 
@@ -41,9 +41,9 @@ void AddGcCommand(CLI::App& app, Invocation* invocation) {
   CLI::App* command = AddCommand(app, invocation, "gc", "Remove what a stream need not keep",
                                  [options](Session& session) { return RunCollect(session, *options); });
   AddStoreOptions(command, &options->store);
-  command->add_option("--keep", options->policy.version_count, "Newest versions between which no delta is dropped")
+  command->add_option("--keep", options->policy.version_count, "Newest versions between which no delta is dropped (256)")
       ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 40));
-  command->add_option("--anchors", options->policy.anchor_count, "Newest whole versions to keep")
+  command->add_option("--anchors", options->policy.anchor_count, "Newest whole versions to keep (1)")
       ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 40));
   command->add_option("--mark", options->marks, "Versions to which a way stays (0)")
       ->check(CLI::Range(uint64_t{0}, kMaxVersion));

@@ -69,7 +69,8 @@ std::string Text(const Delta& delta, std::vector<TensorReport> tensors, bool all
                         BitsPerChange(tensor.body_bytes, tensor.change_count),
                         Quoted(delta.layout.tensors()[tensor.tensor_index].name));
   }
-  if (!all && tensors.size() > kShown) text += fmt::format("... and {} more tensors (--all)\n", tensors.size() - kShown);
+  if (!all && tensors.size() > kShown)
+    text += fmt::format("... and {} (--all)\n", Counted(tensors.size() - kShown, "more tensor"));
   return text;
 }
 

@@ -62,7 +62,7 @@ void AddLogCommand(CLI::App& app, Invocation* invocation) {
   CLI::App* command = AddCommand(app, invocation, "log", "List a stream's versions, newest first",
                                  [options](Session& session) { return RunLog(session, *options); });
   AddStoreOptions(command, &options->store);
-  command->add_option("-n,--count", options->count, "How many")->check(CLI::Range(uint64_t{1}, uint64_t{1} << 40));
+  command->add_option("-n,--count", options->count, "How many (20)")->check(CLI::Range(uint64_t{1}, uint64_t{1} << 40));
 }
 
 }  // namespace xorbit

@@ -12,6 +12,15 @@ namespace {
 
 constexpr int kUsageExitCode = 2;
 
+// What is wrong with a command line, and whose help says more. The parser only misses a command where one has a wrong name.
+std::string UsageLine(const CLI::App& app, const char* first_argument, const std::string& what) {
+  const std::string name = first_argument == nullptr ? "" : first_argument;
+  const bool is_command = !app.get_subcommands([&](const CLI::App* command) { return command->get_name() == name; }).empty();
+  if (is_command) return what + "; see 'xorbit " + name + " --help'";
+  if (name.empty() || name.front() == '-') return what + "; see 'xorbit --help'";
+  return "there is no command " + Quoted(name) + "; see 'xorbit --help'";
+}
+
 // One line on standard error, which may be closed: that must not turn one failure into another.
 void PrintLine(const std::string& message) {
   const std::string line = "xorbit: " + Printable(message) + "\n";  // paths may hold anything
@@ -66,7 +75,7 @@ int Main(int argc, char** argv) {
   } catch (const CLI::Success& success) {  // --help, --version
     return app.exit(success);
   } catch (const CLI::ParseError& error) {
-    PrintLine(std::string(error.what()) + "; see 'xorbit --help'");
+    PrintLine(UsageLine(app, argc > 1 ? argv[1] : nullptr, error.what()));
     return kUsageExitCode;
   }
   return Run(invocation);

@@ -43,9 +43,10 @@ Result<Answer> RunPublish(Session& session, const PublishCommandOptions& options
                    {"changed_elements", published.manifest ? published.manifest->change_count : 0},
                    {"timings", TimingsOf(session.timers())}};
   if (published.manifest) {
-    answer.text = fmt::format("{} version {}: {} elements changed, {}{}\n", published.stream_id, published.version,
-                              published.manifest->change_count, HumanBytes(static_cast<double>(published.payload_bytes)),
-                              published.fold_count == 0 ? "" : fmt::format(", {} folds", published.fold_count));
+    answer.text = fmt::format("{} version {}: {} changed, {}{}\n", published.stream_id, published.version,
+                              Counted(published.manifest->change_count, "element"),
+                              HumanBytes(static_cast<double>(published.payload_bytes)),
+                              published.fold_count == 0 ? "" : ", " + Counted(published.fold_count, "fold"));
     if (!published.folds.ok()) {
       answer.text += fmt::format("published, but its folds could not be written ({}): receivers take more deltas to it\n",
                                  published.folds.message());

@@ -29,11 +29,12 @@ Result<Answer> RunPull(Session& session, const PullOptions& options) {
                    {"recovered", pulled.recovered},
                    {"timings", TimingsOf(session.timers())}};
   const std::string from = pulled.from ? fmt::format("version {}", *pulled.from) : "a whole version";
-  answer.text = pulled.object_count == 0 && pulled.from
-                    ? fmt::format("{}: at version {} of {} already\n", options.checkpoint, pulled.version, pulled.stream_id)
-                    : fmt::format("{}: version {} of {}, from {} by {} deltas, {} fetched, {} elements changed\n",
-                                  options.checkpoint, pulled.version, pulled.stream_id, from, pulled.object_count,
-                                  HumanBytes(static_cast<double>(pulled.fetched_bytes)), pulled.change_count);
+  answer.text =
+      pulled.object_count == 0 && pulled.from
+          ? fmt::format("{}: at version {} of {} already\n", options.checkpoint, pulled.version, pulled.stream_id)
+          : fmt::format("{}: version {} of {}, from {} by {}, {} fetched, {} changed\n", options.checkpoint, pulled.version,
+                        pulled.stream_id, from, Counted(pulled.object_count, "delta"),
+                        HumanBytes(static_cast<double>(pulled.fetched_bytes)), Counted(pulled.change_count, "element"));
   return answer;
 }
 

@@ -165,13 +165,13 @@ Result<RanksReport> ReportOf(const RanksRun& run) {
 
 std::string TableOf(const RanksRun& run, const RanksReport& report) {
   std::string text = fmt::format(
-      "{} engines of {} sampler ranks, {} trainer ranks, {}; a model of {}, {:.3f} % of its elements changed, {} versions\n\n"
+      "{} of {}, {}, {}; a model of {}, {:.3f} % of its elements changed, {}\n\n"
       "{:<56} {:>14} {:>14} {:>14} {:>5}  {}\n",
-      run.engine_count, run.rank_count, run.trainer_count,
-      run.on_devices ? fmt::format("{} GPUs", run.device_count) : std::string("host memory"),
+      Counted(run.engine_count, "engine"), Counted(run.rank_count, "sampler rank"), Counted(run.trainer_count, "trainer rank"),
+      run.on_devices ? Counted(run.device_count, "GPU") : std::string("host memory"),
       HumanBytes(static_cast<double>(run.model.byte_count())),
-      static_cast<double>(run.model.formula.element_threshold) / 42949672.96, run.newest(), "", "median", "least", "most",
-      "runs", "");
+      static_cast<double>(run.model.formula.element_threshold) / 42949672.96, Counted(run.newest(), "version"), "", "median",
+      "least", "most", "runs", "");
   for (const RanksRow& row : report.rows) {
     text += fmt::format("{:<56} {:>14} {:>14} {:>14} {:>5}  {}\n", row.what + (row.unit.empty() ? "" : ", " + row.unit),
                         ValueText(row, row.median), ValueText(row, row.least), ValueText(row, row.most), row.runs, row.note);

@@ -51,7 +51,8 @@ std::string TensorText(const Layout& layout, std::vector<TensorChange> tensors, 
         fmt::format("{:>8.4f}% {:>12}  {}\n", 100 * Per(static_cast<double>(tensors[i].change_count), tensors[i].element_count),
                     tensors[i].change_count, Quoted(layout.tensors()[tensors[i].tensor_index].name));
   }
-  if (!all && tensors.size() > kShown) text += fmt::format("... and {} more tensors (--all)\n", tensors.size() - kShown);
+  if (!all && tensors.size() > kShown)
+    text += fmt::format("... and {} (--all)\n", Counted(tensors.size() - kShown, "more tensor"));
   return text;
 }
 

@@ -1,4 +1,5 @@
 // Opening chains of deltas, and finding a checkpoint's place in one.
+#include "interchange/miles_delta.h"
 #include "journey/journey.h"
 #include "receive/journal_state.h"
 
@@ -8,7 +9,11 @@ Result<std::vector<Delta>> OpenChain(const Runtime& runtime, const std::vector<f
   const Stage stage(runtime.timers, "open + verify hashes");
   std::vector<Delta> chain;
   for (const fs::path& folder : folders) {
-    XORBIT_ASSIGN_OR_RETURN(Delta delta, OpenDeltaFolder(folder, {.threads = runtime.threads, .verify_hashes = true}));
+    auto opened = OpenDeltaFolder(folder, {.threads = runtime.threads, .verify_hashes = true});
+    if (opened.status().code() == Code::kNotFound && HasMilesIndex(folder)) {
+      return opened.status().WithContext("only apply takes weight_v folders");
+    }
+    XORBIT_ASSIGN_OR_RETURN(Delta delta, std::move(opened));
     if (!chain.empty()) {
       const Delta& before = chain.back();
       if (delta.layout.digest() != before.layout.digest()) {

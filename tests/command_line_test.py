@@ -258,6 +258,10 @@ class CommandLineTest(unittest.TestCase):
             self.assertGreater(phase["step done to resumed"]["least_ms"], phase["payload on the wire"]["least_ms"])
         answer("bench", *share, "--workload", "bf16-1", "--csv", csv, "--trace", trace)
         self.assertEqual(len(csv.read_text().splitlines()), 1 + len(phase))
+        chart = self.folder / "chart.svg"
+        plot = Path(__file__).resolve().parent.parent / "bench" / "plot_breakeven.py"
+        subprocess.run([sys.executable, plot, csv, chart], check=True, timeout=60)
+        self.assertIn("sparse, 1 % of BF16", chart.read_text())
         events = json.loads(trace.read_text())["traceEvents"]
         self.assertEqual(len([e for e in events if e["ph"] == "X"]), 2 * len(phase))
         run("bench", *share, "--gbps", 0, expect=2)

@@ -35,6 +35,12 @@ fs::path ScratchPlace(const std::string& wanted) {
   return fs::is_directory("/dev/shm", error) ? fs::path("/dev/shm") : fs::temp_directory_path(error);
 }
 
+std::string BackendName(const EndToEndBenchOptions& options) {
+  std::string name = options.on_device ? "cuda" : "cpu";
+  if (!options.decoder.empty()) name += "/" + options.decoder.substr(0, options.decoder.find(':'));
+  return options.serving ? name + "/serving" : name;
+}
+
 Result<MarkLog> ReadMarks(const fs::path& folder) {
   MarkLog log;
   for (const char* name : {"trainer", "link", "sampler"}) {
@@ -56,6 +62,16 @@ void AddEndToEndBenchOptions(CLI::App* command, EndToEndBenchOptions* options) {
       ->needs(end_to_end);
   command->add_option("--parts", options->parts, "With --end-to-end: trainers' GPUs for a sampler's GPU (default 16)")
       ->needs(end_to_end);
+  command
+      ->add_flag(
+          "--serving", options->serving,
+          "With --end-to-end and cuda: prepare as slowly as beside an engine that decodes (default: with all of the GPU)")
+      ->needs(end_to_end);
+  command
+      ->add_option(
+          "--decoder", options->decoder,
+          "With --end-to-end, cuda and a mask codec: engine, kernels, cpu or nvcomp:FOLDER (default: by what is there)")
+      ->needs(end_to_end);
   command->add_option("--trace", options->trace, "With --end-to-end: a file for a Chrome trace, as Perfetto shows it")
       ->needs(end_to_end);
 }
@@ -66,17 +82,14 @@ Result<Answer> RunEndToEndBench(const EndToEndBenchOptions& options) {
   run.owner_count = options.parts;
   run.on_device = options.on_device;
   run.round_count = options.rounds;
+  run.serving = options.serving;
+  run.decoder = options.decoder;
   XORBIT_ASSIGN_OR_RETURN(const auto codec, (CodecOptions{.codec = options.codec}.Find()));
   run.codec = *codec;
   XORBIT_ASSIGN_OR_RETURN(run.model,
                           MakeEndToEndModel(static_cast<uint64_t>(options.gigabytes * 1e9), options.workload, options.parts));
-  const EndToEndSetting setting{options.on_device ? "cuda" : "cpu",
-                                options.codec,
-                                options.workload,
-                                run.model.byte_count(),
-                                options.parts,
-                                options.gbps,
-                                options.rtt_ms};
+  const EndToEndSetting setting{BackendName(options), options.codec, options.workload, run.model.byte_count(),
+                                options.parts,        options.gbps,  options.rtt_ms};
   const auto delay = std::chrono::nanoseconds(static_cast<int64_t>(options.rtt_ms * 1e6 / 2));
   XORBIT_ASSIGN_OR_RETURN(const ShapedLink link, ShapedLink::Make({setting.share_gbps(), delay}));
   run.link = &link;

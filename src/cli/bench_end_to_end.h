@@ -11,6 +11,8 @@ struct EndToEndBenchOptions {
   double gbps = 100;
   double rtt_ms = 1;
   uint32_t parts = 16;
+  bool serving = false;
+  std::string decoder;
   std::string trace;
   // Given with the command's other options.
   bool on_device = false;

@@ -11,7 +11,7 @@ namespace xorbit {
 
 // What a run was asked for, as its report repeats it.
 struct EndToEndSetting {
-  std::string backend;
+  std::string backend;  // and how it is used, if it is not the ordinary way
   std::string codec;
   std::string workload;
   uint64_t share_bytes = 0;  // as made

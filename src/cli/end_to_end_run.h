@@ -22,6 +22,8 @@ struct EndToEndRun {
   CodecId codec = CodecId::kSparse;
   bool on_device = false;
   uint32_t round_count = 5;  // versions 1 to round_count
+  bool serving = false;      // prepares beside an engine that decodes, or so it is told
+  std::string decoder;       // MaskOptions
   const ShapedLink* link = nullptr;
   fs::path near_store;
   fs::path far_store;

@@ -60,6 +60,8 @@ class Sampler {
     }
     ReceiverOptions options;
     options.threads = DefaultThreadCount();
+    options.masks.decoder = run_.decoder;
+    if (!run_.serving) options.throttle = ServingThrottle::None();
     XORBIT_ASSIGN_OR_RETURN(receiver_, Receiver::Attach(*stream_, *backend_, live_, engine_, *member_, options, 0));
     return {};
   }

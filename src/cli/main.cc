@@ -66,6 +66,7 @@ int Main(int argc, char** argv) {
   AddStatsCommand(app, &invocation);
   AddPublishCommand(app, &invocation);
   AddPullCommand(app, &invocation);
+  AddServeCommand(app, &invocation);
   AddLogCommand(app, &invocation);
   AddGcCommand(app, &invocation);
   AddBenchCommand(app, &invocation);

@@ -1,17 +1,31 @@
 #include "cli/stop_watcher.h"
 
 #include <ctime>
+#include <mutex>
+#include <utility>
 
 #include "base/staged_folder.h"
 
 namespace xorbit {
 namespace {
 
+std::mutex graceful_mutex;
+std::function<void()> graceful_stop;  // guarded by graceful_mutex; empty when a signal ends the process
+
+// Whether somebody was there to stop gracefully.
+bool StopGracefully() {
+  const std::lock_guard lock(graceful_mutex);
+  const std::function<void()> stop = std::exchange(graceful_stop, nullptr);
+  if (!stop) return false;
+  stop();
+  return true;
+}
+
 void Watch(const std::stop_token& stop, const sigset_t& signals) {
   constexpr timespec kPatience = {.tv_sec = 0, .tv_nsec = 20'000'000};
   while (!stop.stop_requested()) {
     const int signal = ::sigtimedwait(&signals, nullptr, &kPatience);
-    if (signal <= 0) continue;
+    if (signal <= 0 || StopGracefully()) continue;
     RemoveStagedFolders();
     (void)std::signal(signal, SIG_DFL);
     (void)::pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
@@ -20,6 +34,16 @@ void Watch(const std::stop_token& stop, const sigset_t& signals) {
 }
 
 }  // namespace
+
+GracefulStop::GracefulStop(std::function<void()> stop) {
+  const std::lock_guard lock(graceful_mutex);
+  graceful_stop = std::move(stop);
+}
+
+GracefulStop::~GracefulStop() {
+  const std::lock_guard lock(graceful_mutex);
+  graceful_stop = nullptr;
+}
 
 StopWatcher::StopWatcher() {
   ::sigemptyset(&signals_);

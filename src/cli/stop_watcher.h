@@ -2,6 +2,7 @@
 #pragma once
 
 #include <csignal>
+#include <functional>
 #include <thread>
 
 namespace xorbit {
@@ -18,6 +19,16 @@ class StopWatcher {
  private:
   sigset_t signals_;
   std::jthread thread_;  // tidy-allow: waits for signals, computes nothing
+};
+
+// While it lives, the first of these signals calls `stop` (on the watcher's thread) instead of ending the process; the second
+// ends it as before. One at a time.
+class GracefulStop {
+ public:
+  explicit GracefulStop(std::function<void()> stop);
+  ~GracefulStop();
+  GracefulStop(const GracefulStop&) = delete;
+  GracefulStop& operator=(const GracefulStop&) = delete;
 };
 
 }  // namespace xorbit

@@ -14,7 +14,14 @@ Result<std::unique_ptr<HostSampler>> HostSampler::Start(Stream& stream, const Ba
 
 uint64_t HostSampler::Enter() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return !stands_; });
+  changed_.wait(lock, [&] { return !is_closed(); });
+  ++reader_count_;
+  return served_version_;
+}
+
+std::optional<uint64_t> HostSampler::TryEnter() {
+  const std::lock_guard lock(mutex_);
+  if (is_closed()) return std::nullopt;
   ++reader_count_;
   return served_version_;
 }
@@ -22,6 +29,21 @@ uint64_t HostSampler::Enter() {
 void HostSampler::Leave() {
   const std::lock_guard lock(mutex_);
   if (--reader_count_ == 0) changed_.notify_all();
+}
+
+Status HostSampler::Hold(Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  ++hold_count_;
+  if (changed_.wait_until(lock, deadline, [&] { return reader_count_ == 0; })) return {};
+  --hold_count_;
+  changed_.notify_all();
+  return RefusedError("readers did not leave the weights in time");
+}
+
+void HostSampler::Release() {
+  const std::lock_guard lock(mutex_);
+  --hold_count_;
+  changed_.notify_all();
 }
 
 Status HostSampler::Pause(Deadline deadline) {

@@ -1,0 +1,82 @@
+// xorbit serve CHECKPOINT --store STORE [--port N] [--stream S] [--follow]
+#include <fmt/core.h>
+
+#include <cstdio>
+
+#include "cli/command.h"
+#include "cli/stop_watcher.h"
+#include "cli/store_options.h"
+#include "server/served_sampler.h"
+
+namespace xorbit {
+namespace {
+
+struct ServeOptions {
+  StoreOptions store;
+  std::string admin_token_file;
+  std::string read_token_file;
+  ServeRequest request;
+};
+
+// A token by itself in a file: command lines can be read by everybody on the machine.
+Result<std::string> ReadToken(const std::string& path) {
+  if (path.empty()) return std::string();
+  XORBIT_ASSIGN_OR_RETURN(const Buffer bytes, ReadWholeFile(path, 4096));
+  std::string token(AsText(bytes));
+  token.erase(token.find_last_not_of(" \r\n") + 1);
+  if (token.empty()) return UsageError(path + " holds no token");
+  return token;
+}
+
+// What waits for this command to be ready reads it, so it must not wait in a buffer.
+Status Announce(const ServedSampler& served, const ServeRequest& request, uint64_t version, const std::string& stream,
+                bool json) {
+  const std::string url = fmt::format("http://{}:{}", request.address, served.port());
+  const Json fields = {{"serving", url}, {"port", served.port()}, {"stream", stream}, {"version", version}};
+  const std::string line = json ? fields.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"
+                                : fmt::format("serving version {} of {} on {}\n", version, stream, url);
+  if (std::fputs(line.c_str(), stdout) < 0 || std::fflush(stdout) != 0) return IoError("cannot write to standard output");
+  return {};
+}
+
+Result<Answer> RunServe(Session& session, const ServeOptions& options, bool json) {
+  ServeRequest request = options.request;
+  XORBIT_ASSIGN_OR_RETURN(request.access.admin_token, ReadToken(options.admin_token_file));
+  XORBIT_ASSIGN_OR_RETURN(request.access.read_token, ReadToken(options.read_token_file));
+  request.store_root = options.store.store;
+  request.stream_id = options.store.stream_id;
+  XORBIT_ASSIGN_OR_RETURN(const auto store, OpenStore(session.runtime(), options.store, /*may_create=*/false));
+  XORBIT_ASSIGN_OR_RETURN(const auto served, ServedSampler::Start(session.runtime(), *store, request));
+  const std::string stream = served->session().stream().info().stream_id;
+  {
+    const GracefulStop graceful([&] { served->Stop(); });
+    XORBIT_RETURN_IF_ERROR(Announce(*served, request, served->session().version(), stream, json));
+    XORBIT_RETURN_IF_ERROR(served->Run());
+  }
+  Answer answer;
+  answer.fields = {{"stream", stream}, {"version", served->session().version()}};
+  answer.text = fmt::format("stopped at version {} of {}\n", served->session().version(), stream);
+  return answer;
+}
+
+}  // namespace
+
+void AddServeCommand(CLI::App& app, Invocation* invocation) {
+  auto options = std::make_shared<ServeOptions>();
+  CLI::App* command =
+      AddCommand(app, invocation, "serve", "Hold a checkpoint in memory and update it over HTTP, or as the stream goes on",
+                 [options, invocation](Session& session) { return RunServe(session, *options, invocation->common.json); });
+  ServeRequest& request = options->request;
+  command->add_option("CHECKPOINT", request.checkpoint, "Loaded into memory; must be a version of the stream")->required();
+  command->add_option("--store", options->store.store, "A folder, local or on a network file system")->required();
+  command->add_option("--stream", options->store.stream_id, "Which stream; may be left out while the store has one");
+  command->add_option("--port", request.port, "Where to listen; 0: the system chooses, and it is printed (0)");
+  command->add_option("--address", request.address, "An IPv4 address of this machine (127.0.0.1)");
+  command->add_flag("--follow", request.follows, "Take every new version by itself; updates over HTTP are refused then");
+  command->add_option("--engine-id", request.engine_id, "What drivers know this sampler by (host name and process)");
+  command->add_option("--admin-token-file", options->admin_token_file,
+                      "File with the bearer token of who may change what is served");
+  command->add_option("--read-token-file", options->read_token_file, "File with the bearer token of who may only look");
+}
+
+}  // namespace xorbit

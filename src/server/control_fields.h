@@ -1,0 +1,47 @@
+// What a request says, whatever its route: the fields of all endpoints together, read once and strictly. Frameworks send fields
+// that concern other engines; those are ignored, but never with another type than the documented one.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+
+namespace xorbit {
+
+inline constexpr uint64_t kMaxParticipants = 4096;
+
+struct Participant {
+  std::string engine_id;
+  uint64_t pid = 0;
+  uint64_t start_ticks = 0;
+};
+
+struct ControlFields {
+  std::string session_id;
+  std::optional<std::string> engine_id;
+  std::optional<std::string> manifest_path;
+  std::optional<std::string> manifest_sha256;
+  std::optional<std::string> stream_id;
+  std::optional<std::string> plan_digest;
+  std::optional<uint64_t> base_version;
+  std::optional<uint64_t> target_version;  // nothing for "latest"
+  bool wants_latest = false;
+  std::vector<Participant> participants;
+
+  bool keep_pause = false;
+  std::string mode;         // of a pause
+  std::string action;       // of the weights checker
+  std::string new_version;  // the plain decimal
+  // {"weight_version": {"min_version": N, "exact_version": N}}: what the sampler must have applied to answer.
+  std::optional<uint64_t> min_version;
+  std::optional<uint64_t> exact_version;
+};
+
+// An empty body is {}. kCorrupt says which field is wrong. `query` may say mode= and action= too, as vLLM's clients do.
+Result<ControlFields> ParseControlFields(std::string_view body, std::string_view query);
+
+}  // namespace xorbit

@@ -1,0 +1,108 @@
+#include "server/routes.h"
+
+#include "base/json.h"
+#include "base/text.h"
+#include "server/handlers.h"
+#include "server/reply.h"
+
+namespace xorbit {
+namespace {
+
+constexpr std::string_view kNoEngine = "this server holds weights only: there is no engine that could do it";
+constexpr std::string_view kNoCheckpoint =
+    "weights live in memory here; use POST /update_weights_from_gpu_delta with target_version";
+constexpr std::string_view kNoOtherSource = "weights come from the stream alone; use POST /update_weights_from_gpu_delta";
+
+constexpr Route kRoutes[] = {
+    {"GET", "/health", Role::kOpen, HandleHealth, "200 once the sampler has caught up, 503 with the reason before"},
+    {"GET", "/server_info", Role::kRead, HandleServerInfo, "what is served, from where, and how the last update went"},
+    {"GET", "/model_info", Role::kRead, HandleModelInfo, "checkpoint and version"},
+    {"GET", "/get_weight_version", Role::kRead, HandleWeightVersion, "the applied version"},
+    {"GET", "/weight_info", Role::kRead, HandleWeightVersion, "the applied version, by vLLM's name"},
+    {"POST", "/weights_checker", Role::kRead, HandleWeightsChecker,
+     "reads all of live memory and compares its digest with the stream's"},
+    {"GET", "/is_paused", Role::kRead, HandleIsPaused, "whether the gate is closed"},
+
+    {"POST", "/pause_generation", Role::kAdmin, HandlePause, "closes the gate in front of the weights"},
+    {"POST", "/continue_generation", Role::kAdmin, HandleContinue, "opens it"},
+    {"POST", "/pause", Role::kAdmin, HandlePause, "closes the gate, by vLLM's name"},
+    {"POST", "/resume", Role::kAdmin, HandleContinue, "opens it, by vLLM's name"},
+    {"GET", "/flush_cache", Role::kAdmin, HandleFlushCache, "there is no cache: nothing to flush"},
+    {"POST", "/flush_cache", Role::kAdmin, HandleFlushCache, "there is no cache: nothing to flush"},
+    {"POST", "/update_weight_version", Role::kAdmin, HandleUpdateWeightVersion,
+     "confirms the applied version; refuses any other label"},
+
+    {"POST", "/get_gpu_delta_info", Role::kRead, HandleDeltaInfo, "who this participant is and what it holds"},
+    {"POST", "/prepare_gpu_delta", Role::kAdmin, HandlePrepareDelta, "begins to fetch, verify and pre-flight an update"},
+    {"POST", "/get_gpu_delta_status", Role::kRead, HandleDeltaStatus, "how a session stands"},
+    {"POST", "/apply_gpu_delta", Role::kAdmin, HandleApplyDelta, "closes the gate, applies and checks"},
+    {"POST", "/resume_gpu_delta", Role::kAdmin, HandleResumeDelta, "opens the gate"},
+    {"POST", "/abort_gpu_delta", Role::kAdmin, HandleAbortDelta, "gives a session up before it is applied"},
+    {"POST", "/update_weights_from_gpu_delta", Role::kAdmin, HandleUpdateFromDelta, "all of it in one call"},
+    {"POST", "/clear_gpu_delta_state", Role::kAdmin, HandleClearDelta, "forgets a session that is over"},
+
+    {"POST", "/pull_weights", Role::kAdmin, nullptr, kNoCheckpoint},
+    {"POST", "/update_weights_from_disk", Role::kAdmin, nullptr, kNoCheckpoint},
+    {"POST", "/update_weights_from_tensor", Role::kAdmin, nullptr, kNoOtherSource},
+    {"POST", "/update_weights_from_distributed", Role::kAdmin, nullptr, kNoOtherSource},
+    {"POST", "/init_weights_update_group", Role::kAdmin, nullptr, kNoOtherSource},
+    {"POST", "/init_weight_transfer_engine", Role::kAdmin, nullptr, kNoOtherSource},
+    {"POST", "/start_weight_update", Role::kAdmin, nullptr, kNoOtherSource},
+    {"POST", "/update_weights", Role::kAdmin, nullptr, kNoOtherSource},
+    {"POST", "/finish_weight_update", Role::kAdmin, nullptr, kNoOtherSource},
+    {"POST", "/release_memory_occupation", Role::kAdmin, nullptr, kNoEngine},
+    {"POST", "/resume_memory_occupation", Role::kAdmin, nullptr, kNoEngine},
+    {"POST", "/generate", Role::kRead, nullptr, kNoEngine},
+    {"GET", "/health_generate", Role::kRead, nullptr, kNoEngine},
+};
+
+// Takes as long whatever the two have in common.
+bool IsSameSecret(std::string_view given, std::string_view wanted) {
+  if (given.size() != wanted.size()) return false;
+  uint8_t difference = 0;
+  for (size_t i = 0; i < given.size(); ++i) difference |= static_cast<uint8_t>(given[i] ^ wanted[i]);
+  return difference == 0;
+}
+
+bool MayAsk(const AccessRules& access, Role role, std::string_view authorization) {
+  if (role == Role::kOpen || (access.admin_token.empty() && access.read_token.empty())) return true;
+  constexpr std::string_view kScheme = "Bearer ";
+  if (!authorization.starts_with(kScheme)) return false;
+  const std::string_view token = authorization.substr(kScheme.size());
+  const auto is = [&](const std::string& wanted) { return !wanted.empty() && IsSameSecret(token, wanted); };
+  return is(access.admin_token) || (role == Role::kRead && is(access.read_token));
+}
+
+// As stitch answers: the client asks another replica, or later.
+HttpReply NotReadyReply(uint64_t wanted, uint64_t applied) {
+  return FailureReply(409, "version " + std::to_string(applied) + " is applied, not " + std::to_string(wanted),
+                      OrderedJson{{"type", "WeightVersionNotReady"}, {"target_version", wanted}, {"applied", applied}});
+}
+
+}  // namespace
+
+std::span<const Route> AllRoutes() { return kRoutes; }
+
+HttpReply Dispatch(SamplerSession& session, const AccessRules& access, const HttpRequest& request) {
+  const Route* route = nullptr;
+  bool is_known = false;
+  for (const Route& candidate : kRoutes) {
+    if (candidate.path != request.path) continue;
+    is_known = true;
+    if (candidate.method == request.method) route = &candidate;
+  }
+  if (!is_known) return FailureReply(404, "there is no " + Quoted(request.path) + " here");
+  if (route == nullptr) return FailureReply(405, Quoted(request.path) + " is not asked by " + Quoted(request.method));
+  if (!MayAsk(access, route->role, request.authorization)) {
+    return FailureReply(401, "send the token of this server as 'Authorization: Bearer TOKEN'");
+  }
+  if (route->handler == nullptr) return FailureReply(501, route->summary);
+  const Result<ControlFields> fields = ParseControlFields(request.body, request.query);
+  if (!fields.ok()) return FailureReply(400, fields.status().message());
+  const uint64_t applied = session.version();
+  if (fields->exact_version.value_or(applied) != applied) return NotReadyReply(*fields->exact_version, applied);
+  if (fields->min_version.value_or(0) > applied) return NotReadyReply(*fields->min_version, applied);
+  return route->handler(session, *fields);
+}
+
+}  // namespace xorbit

@@ -1,0 +1,260 @@
+// Every route, asked without a socket: the steps of an update and their refusals, who may ask what, and where a path may lead.
+#include "server/routes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <set>
+#include <thread>
+
+#include "base/json.h"
+#include "server/testing/served_model.h"
+#include "store/store_keys.h"
+
+namespace xorbit {
+namespace {
+
+using testing::HasSubstr;
+
+JsonShape AnyReply() {
+  JsonShape participant =
+      JsonShape::Object({"state", "applied_version", "target_version", "base_version", "result", "change_count"});
+  participant.fields.push_back({"identity", JsonShape::Object({"engine_id", "pid", "start_ticks"})});
+  JsonShape shape = JsonShape::Object({"success", "message", "weight_version", "applied", "type", "is_paused", "ready"});
+  shape.fields.push_back({"participants", JsonShape::Each(std::move(participant), 10)});
+  return shape;
+}
+
+class RoutesTest : public testing::Test {
+ protected:
+  void Start() {
+    served_ = model_.Start();
+    // What serves requests in the program: here only the part beside them.
+    background_ = std::jthread([this](const std::stop_token& stop) { served_->session().Run(stop); });
+  }
+
+  HttpReply Ask(std::string_view method, std::string path, std::string body = "", std::string authorization = "") {
+    HttpRequest request;
+    request.method = method;
+    request.path = std::move(path);
+    request.body = std::move(body);
+    request.authorization = std::move(authorization);
+    return served_->Answer(request);
+  }
+  HttpReply Post(std::string path, std::string body = "{}") { return Ask("POST", std::move(path), std::move(body)); }
+
+  static Json Read(const HttpReply& reply) { return ParseJson(reply.body, AnyReply(), 8).value(); }
+  static std::string StateOf(const HttpReply& reply) { return Read(reply)["participants"][0]["state"]; }
+
+  // The body of a request that is about session "s".
+  static std::string OfSession(const std::string& more = "") { return R"({"session_id":"s")" + more + "}"; }
+
+  // Asks until preparing is over.
+  std::string AwaitPrepared(std::string state = "PREPARING") {
+    while (state == "PREPARING") {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      state = StateOf(Post("/get_gpu_delta_status", OfSession()));
+    }
+    return state;
+  }
+
+  ServedModel model_;
+  std::unique_ptr<ServedSampler> served_;
+  std::jthread background_;
+};
+
+TEST_F(RoutesTest, AnUpdateGoesStepByStep) {
+  Start();
+  model_.live().PublishAll();
+  const HttpReply prepared = Post("/prepare_gpu_delta", OfSession(R"(,"base_version":0,"target_version":2,"stream_id":"run")"));
+  ASSERT_EQ(prepared.status, 200) << prepared.body;
+  EXPECT_EQ(AwaitPrepared(StateOf(prepared)), "PREPARED");
+  // The old version is served, nothing is paused, and the same order again changes nothing.
+  EXPECT_TRUE(model_.Holds(*served_, 0));
+  EXPECT_EQ(Read(Ask("GET", "/is_paused"))["is_paused"], false);
+  EXPECT_EQ(StateOf(Post("/prepare_gpu_delta", OfSession(R"(,"target_version":2)"))), "PREPARED");
+  // Others wait.
+  EXPECT_EQ(Post("/prepare_gpu_delta", R"({"session_id":"t","target_version":1})").status, 409);
+  EXPECT_EQ(Post("/update_weights_from_gpu_delta", R"({"target_version":"latest"})").status, 409);
+  EXPECT_EQ(Post("/apply_gpu_delta", R"({"session_id":"t"})").status, 409);
+  EXPECT_EQ(Post("/resume_gpu_delta", OfSession()).status, 409);
+  EXPECT_EQ(Post("/clear_gpu_delta_state").status, 409);
+
+  EXPECT_EQ(StateOf(Post("/apply_gpu_delta", OfSession())), "APPLIED");
+  EXPECT_TRUE(model_.Holds(*served_, 2));
+  EXPECT_EQ(Read(Ask("GET", "/is_paused"))["is_paused"], true);
+  EXPECT_EQ(Post("/weights_checker", R"({"action":"checksum"})").status, 409);  // nobody reads yet
+  EXPECT_EQ(Post("/continue_generation").status, 409);                          // that is resume's to do
+  EXPECT_EQ(Post("/abort_gpu_delta", OfSession()).status, 409);
+  EXPECT_EQ(Post("/apply_gpu_delta", OfSession()).status, 409);
+  EXPECT_EQ(StateOf(Post("/resume_gpu_delta", OfSession())), "RESUMED");
+  EXPECT_EQ(Read(Ask("GET", "/is_paused"))["is_paused"], false);
+  EXPECT_EQ(Read(Ask("GET", "/get_weight_version"))["weight_version"], "2");
+  const HttpReply checked = Post("/weights_checker", R"({"action":"checksum"})");
+  EXPECT_EQ(checked.status, 200) << checked.body;
+  EXPECT_EQ(StateOf(Post("/clear_gpu_delta_state")), "IDLE");
+}
+
+TEST_F(RoutesTest, AWrongOrderIsRefusedAndChangesNothing) {
+  Start();
+  model_.live().PublishAll();
+  for (const std::string more : {
+           R"(,"base_version":1,"target_version":2)",
+           R"(,"target_version":0)",
+           R"(,"target_version":99)",
+           R"(,"target_version":2,"stream_id":"other")",
+           R"(,"target_version":2,"plan_digest":"00")",
+           R"(,"target_version":2,"participants":[{"identity":{"engine_id":"engine-a","pid":1,"start_ticks":1}}])",
+           R"(,"manifest_path":"nowhere.json")",
+       }) {
+    const HttpReply reply = Post("/prepare_gpu_delta", OfSession(more));
+    EXPECT_EQ(reply.status, 409) << more;
+    EXPECT_EQ(StateOf(reply), "IDLE") << more;
+  }
+  EXPECT_EQ(Post("/prepare_gpu_delta", R"({"target_version":2})").status, 400);
+  EXPECT_EQ(Post("/prepare_gpu_delta", OfSession()).status, 400);
+  EXPECT_EQ(Post("/get_gpu_delta_info", R"({"engine_id":"engine-b"})").status, 409);
+  EXPECT_EQ(Read(Ask("GET", "/get_weight_version"))["weight_version"], "0");
+}
+
+TEST_F(RoutesTest, AbortKeepsServingAndAnotherSessionMayFollow) {
+  Start();
+  model_.live().PublishAll();
+  ASSERT_EQ(Post("/prepare_gpu_delta", OfSession(R"(,"target_version":2)")).status, 200);
+  EXPECT_EQ(StateOf(Post("/abort_gpu_delta", OfSession())), "ABORTED");
+  EXPECT_TRUE(model_.Holds(*served_, 0));
+  const HttpReply one_call = Post("/update_weights_from_gpu_delta", R"({"target_version":"latest"})");
+  EXPECT_EQ(StateOf(one_call), "RESUMED") << one_call.body;
+  EXPECT_TRUE(model_.Holds(*served_, 4));
+  EXPECT_EQ(StateOf(Post("/update_weights_from_gpu_delta", R"({"target_version":4})")), "RESUMED");  // nothing to do
+  EXPECT_EQ(StateOf(Post("/update_weights_from_gpu_delta", R"({"target_version":1})")), "RESUMED");  // and back
+  EXPECT_TRUE(model_.Holds(*served_, 1));
+  EXPECT_EQ(Read(Ask("GET", "/is_paused"))["is_paused"], false);
+}
+
+TEST_F(RoutesTest, ParticipantsAreRecognised) {
+  Start();
+  model_.live().PublishAll();
+  const Json identity = Read(Post("/get_gpu_delta_info", R"({"engine_id":"engine-a"})"))["participants"][0]["identity"];
+  const std::string participants = R"(,"target_version":1,"participants":[{"identity":)" + identity.dump() + "}]";
+  EXPECT_EQ(Post("/prepare_gpu_delta", OfSession(participants)).status, 200);
+}
+
+TEST_F(RoutesTest, AManifestIsReadInTheStoreOnly) {
+  Start();
+  model_.live().PublishAll();
+  const std::string inside = ManifestKey("run", {0, 1, "t"});
+  ASSERT_TRUE(fs::exists(model_.folder() / "store" / inside));
+  fs::copy(model_.folder() / "store" / inside, model_.folder() / "outside.json");
+  fs::create_symlink(model_.folder() / "outside.json", model_.folder() / "store" / "link.json");
+  for (const std::string& path :
+       {std::string("../outside.json"), (model_.folder() / "outside.json").string(), std::string("run/../../outside.json"),
+        std::string("link.json"), std::string("/etc/passwd"), std::string("run"), std::string("."), std::string("")}) {
+    const HttpReply reply = Post("/prepare_gpu_delta", OfSession(R"(,"manifest_path":")" + path + "\""));
+    EXPECT_EQ(reply.status, 409) << path;
+    EXPECT_THAT(reply.body, HasSubstr("names no file in this sampler's store")) << path;
+  }
+  const std::string order = OfSession(R"(,"manifest_path":")" + inside + "\"");
+  EXPECT_EQ(Post("/prepare_gpu_delta", OfSession(R"(,"manifest_sha256":"00","manifest_path":")" + inside + "\"")).status, 409);
+  EXPECT_EQ(Post("/prepare_gpu_delta", order).status, 200);
+  EXPECT_EQ(AwaitPrepared(), "PREPARED");
+}
+
+TEST_F(RoutesTest, PauseClosesTheGateUntilContinue) {
+  Start();
+  model_.live().PublishAll();
+  EXPECT_EQ(Post("/pause_generation", R"({"mode":"sometimes"})").status, 400);
+  EXPECT_EQ(Post("/pause_generation", R"({"mode":"in_place"})").status, 200);
+  EXPECT_EQ(Post("/pause_generation").status, 200);  // once is enough
+  EXPECT_EQ(Post("/weights_checker", R"({"action":"checksum"})").status, 409);
+  // An update while paused leaves it paused.
+  EXPECT_EQ(Post("/update_weights_from_gpu_delta", R"({"target_version":3})").status, 200);
+  EXPECT_EQ(Read(Ask("GET", "/is_paused"))["is_paused"], true);
+  EXPECT_EQ(Post("/continue_generation").status, 200);
+  EXPECT_EQ(Post("/weights_checker", R"({"action":"checksum"})").status, 200);
+  // Resume may leave the gate closed.
+  ASSERT_EQ(Post("/prepare_gpu_delta", OfSession(R"(,"target_version":1)")).status, 200);
+  ASSERT_EQ(AwaitPrepared(), "PREPARED");
+  ASSERT_EQ(Post("/apply_gpu_delta", OfSession()).status, 200);
+  EXPECT_EQ(Post("/resume_gpu_delta", OfSession(R"(,"keep_pause":true)")).status, 200);
+  EXPECT_EQ(Post("/weights_checker", R"({"action":"checksum"})").status, 409);
+  EXPECT_EQ(Post("/continue_generation").status, 200);
+  EXPECT_EQ(Post("/weights_checker", R"({"action":"checksum"})").status, 200);
+}
+
+TEST_F(RoutesTest, RequestsSayWhichVersionTheyNeed) {
+  Start();
+  const HttpReply reply = Ask("GET", "/model_info", R"({"weight_version":{"min_version":3}})");
+  EXPECT_EQ(reply.status, 409);
+  EXPECT_EQ(Read(reply)["type"], "WeightVersionNotReady");
+  EXPECT_EQ(Read(reply)["applied"], 0U);
+  EXPECT_EQ(Ask("GET", "/model_info", R"({"weight_version":{"exact_version":1}})").status, 409);
+  EXPECT_EQ(Ask("GET", "/model_info", R"({"weight_version":{"exact_version":0}})").status, 200);
+  EXPECT_EQ(Post("/update_weight_version", R"({"new_version":"0"})").status, 200);
+  EXPECT_EQ(Post("/update_weight_version", R"({"new_version":"5"})").status, 409);
+}
+
+TEST_F(RoutesTest, ItIsNotReadyBeforeItHasCaughtUp) {
+  model_.live().PublishAll();
+  Start();
+  const HttpReply reply = Ask("GET", "/health");
+  EXPECT_EQ(reply.status, 503);
+  EXPECT_THAT(reply.body, HasSubstr("version 0 of 4"));
+  EXPECT_EQ(Post("/update_weights_from_gpu_delta", R"({"target_version":"latest"})").status, 200);
+  EXPECT_EQ(Ask("GET", "/health").status, 200);
+  // An engine that goes back, for an evaluation, was current.
+  EXPECT_EQ(Post("/update_weights_from_gpu_delta", R"({"target_version":2})").status, 200);
+  EXPECT_EQ(Ask("GET", "/health").status, 200);
+}
+
+TEST_F(RoutesTest, ADamagedDeltaFailsAndTheOldVersionIsServed) {
+  Start();
+  model_.live().PublishAll();
+  size_t damaged = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(model_.folder() / "store")) {
+    if (entry.path().extension() != ".xob") continue;
+    const UniqueFd file = PosixFileOps().OpenForWrite(entry.path()).value();
+    const uint8_t bytes[] = {0xff, 0xfe, 0xfd, 0xfc};
+    ASSERT_TRUE(PosixFileOps().Pwrite(file, bytes, fs::file_size(entry.path()) / 2).ok());
+    ++damaged;
+  }
+  ASSERT_GT(damaged, 0U);
+  ASSERT_EQ(Post("/prepare_gpu_delta", OfSession(R"(,"target_version":3)")).status, 200);
+  EXPECT_EQ(AwaitPrepared(), "FAILED");
+  EXPECT_EQ(Post("/update_weights_from_gpu_delta", R"({"target_version":3})").status, 409);
+  EXPECT_TRUE(model_.Holds(*served_, 0));
+  EXPECT_EQ(Post("/weights_checker", R"({"action":"checksum"})").status, 200);
+}
+
+TEST_F(RoutesTest, TokensOpenWhatTheirRoleMay) {
+  model_.request().access = {"boss", "guest"};
+  Start();
+  EXPECT_EQ(Ask("GET", "/health").status, 200);
+  for (const std::string authorization : {"", "boss", "Bearer ", "Bearer bos", "Bearer bosss", "Basic boss"}) {
+    EXPECT_EQ(Ask("GET", "/model_info", "", authorization).status, 401) << authorization;
+  }
+  EXPECT_EQ(Ask("GET", "/model_info", "", "Bearer guest").status, 200);
+  EXPECT_EQ(Ask("POST", "/pause_generation", "", "Bearer guest").status, 401);
+  EXPECT_EQ(Ask("POST", "/pause_generation", "", "Bearer boss").status, 200);
+}
+
+TEST_F(RoutesTest, EveryRouteAnswers) {
+  Start();
+  std::set<std::pair<std::string_view, std::string_view>> seen;
+  for (const Route& route : AllRoutes()) {
+    EXPECT_TRUE(seen.insert({route.method, route.path}).second) << route.path;
+    EXPECT_FALSE(route.summary.empty());
+    const HttpReply reply = Ask(route.method, std::string(route.path), "");
+    EXPECT_TRUE(Read(reply).is_object()) << route.path;
+    EXPECT_EQ(reply.status == 501, route.handler == nullptr || route.path == "/weights_checker") << route.path;
+    EXPECT_EQ(Ask("DELETE", std::string(route.path)).status, 405) << route.path;
+    const int expected = route.handler == nullptr ? 501 : 400;
+    EXPECT_EQ(Ask(route.method, std::string(route.path), "{").status, expected) << route.path;
+  }
+  EXPECT_EQ(Ask("GET", "/").status, 404);
+  EXPECT_EQ(Ask("GET", "/../health").status, 404);
+}
+
+}  // namespace
+}  // namespace xorbit

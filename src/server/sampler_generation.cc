@@ -1,0 +1,67 @@
+// The engine's side of a sampler session: the gate that a framework closes and opens, what is served, and whether it is fit to
+// be.
+#include "base/text.h"
+#include "server/sampler_session.h"
+
+namespace xorbit {
+
+Status SamplerSession::PauseGeneration() {
+  const std::lock_guard one_call(pause_mutex_);
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_paused_) return {};
+  }
+  XORBIT_RETURN_IF_ERROR(sampler_.Hold(std::chrono::steady_clock::now() + options_.gate_deadline));
+  const std::lock_guard lock(mutex_);
+  if (is_paused_) sampler_.Release();  // Resume has left us its hold meanwhile
+  is_paused_ = true;
+  return {};
+}
+
+Status SamplerSession::ContinueGeneration() {
+  const std::lock_guard one_call(pause_mutex_);
+  const std::lock_guard lock(mutex_);
+  if (StandsStill(receipt_.state)) {
+    return RefusedError("session " + Quoted(receipt_.session_id) + " is " + std::string(NameOf(receipt_.state)) +
+                        (receipt_.state == SessionState::kPoisoned ? ": start this sampler again" : ": resume it first"));
+  }
+  if (is_paused_) sampler_.Release();
+  is_paused_ = false;
+  return {};
+}
+
+bool SamplerSession::is_paused() const {
+  const std::lock_guard lock(mutex_);
+  return is_paused_ || StandsStill(receipt_.state);
+}
+
+Result<WeightsChecksum> SamplerSession::Checksum() {
+  WeightsChecksum checksum;
+  Result<StateDigest> state = RefusedError("generation is paused: no weights are read before it continues");
+  sampler_.TryRead([&](uint64_t version, const LiveMemory& live) {
+    checksum.version = version;
+    state = backend_.ScanLive(stream_.layout(), live, ScanScope::kAll, options_.threads, ServingThrottle::None());
+  });
+  if (!state.ok()) return state.status();
+  checksum.state = *state;
+  XORBIT_ASSIGN_OR_RETURN(const VersionRecord record, stream_.CommittedRecord(checksum.version));
+  checksum.expected = record.target;
+  return checksum;
+}
+
+std::optional<FollowerStatus> SamplerSession::follower_status() const {
+  if (follower_ == nullptr) return std::nullopt;
+  return follower_->status();
+}
+
+Status SamplerSession::Readiness() const {
+  const std::lock_guard lock(mutex_);
+  if (!broken_.empty()) return RefusedError("broken: " + broken_ + "; start this sampler again");
+  if (receipt_.state == SessionState::kPoisoned)
+    return RefusedError("poisoned: " + receipt_.result + "; start this sampler again");
+  const uint64_t applied = ReceiptLocked().applied_version;
+  if (was_current_ || applied >= newest_at_start_) return {};
+  return RefusedError("catching up: version " + std::to_string(applied) + " of " + std::to_string(newest_at_start_));
+}
+
+}  // namespace xorbit

@@ -1,0 +1,131 @@
+// A sampler as its HTTP handlers see it: one update at a time, driven from outside step by step, or the stream followed by
+// itself. All that handlers decide by is here, without sockets or JSON. docs/design/serving.md.
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+
+#include "journey/host_sampler.h"
+#include "receive/follower.h"
+#include "server/sampler_identity.h"
+#include "server/session_state.h"
+
+namespace xorbit {
+
+struct SessionOptions {
+  std::string engine_id;
+  std::string checkpoint;  // as the user named it
+  fs::path store_root;     // manifests must lie below it
+  int threads = 1;
+  bool follows = false;
+  std::chrono::milliseconds gate_deadline{1'000};
+};
+
+// What a sampler says of its update. Times are of the steady clock, 0 while not reached.
+struct SessionReceipt {
+  SessionState state = SessionState::kIdle;
+  std::string session_id;
+  std::string result;  // of a failure: why
+  uint64_t base_version = 0;
+  uint64_t target_version = 0;
+  uint64_t applied_version = 0;  // served, or about to be
+  uint64_t change_count = 0;
+  uint64_t fetched_bytes = 0;
+  uint64_t staged_bytes = 0;
+  int64_t pause_started_ns = 0;
+  int64_t reader_fence_completed_ns = 0;
+  int64_t resumed_ns = 0;
+};
+
+struct SessionOrder {
+  std::string session_id;
+  std::optional<uint64_t> base_version;  // none: whatever is applied
+  uint64_t target_version = 0;
+};
+
+struct WeightsChecksum {
+  uint64_t version = 0;
+  StateDigest state;     // of every byte in live memory
+  StateDigest expected;  // of the version, by the stream
+};
+
+// Thread-safe. Errors: kRefused if the sampler is in another state, with everything as it was unless a call says otherwise.
+class SamplerSession {
+ public:
+  // Stream and sampler outlive it; the sampler's receiver is used by nobody else. kIo and the like from the store.
+  static Result<std::unique_ptr<SamplerSession>> Make(Stream& stream, HostSampler& sampler, const Backend& backend,
+                                                      const SessionOptions& options);
+
+  // Does what must go on beside the calls: prepares, or follows the stream. One thread, until `stop`.
+  void Run(const std::stop_token& stop);
+
+  // --- an update step by step ---
+  // Begins to prepare and returns; ask StatusOf. Again with the same order: what has come of it.
+  Result<SessionReceipt> Prepare(const SessionOrder& order);
+  Result<SessionReceipt> StatusOf(const std::string& session_id) const;
+  // From prepared: closes the gate, applies, checks, and leaves the gate closed. After an error the old version is served, or
+  // the sampler is poisoned.
+  Result<SessionReceipt> Apply(const std::string& session_id);
+  // From applied: opens the gate, or with `keep_pause` leaves that to ContinueGeneration.
+  Result<SessionReceipt> Resume(const std::string& session_id, bool keep_pause);
+  // Until applying begins. Waits for a fetch under way to end.
+  Result<SessionReceipt> Abort(const std::string& session_id);
+  // Forgets a session that is over.
+  Result<SessionReceipt> Clear();
+  // All of it in one call, to a version or to the newest. Success without work if that is applied.
+  Result<SessionReceipt> UpdateTo(std::optional<uint64_t> target);
+  SessionReceipt receipt() const;
+
+  // --- the engine's side ---
+  Status PauseGeneration();
+  Status ContinueGeneration();  // kRefused while an update stands between apply and resume
+  bool is_paused() const;
+  // Reads all of live memory. kRefused while the gate is closed.
+  Result<WeightsChecksum> Checksum();
+
+  // Success once a version was applied that is no older than the newest was when the sampler started; otherwise why not.
+  Status Readiness() const;
+  uint64_t version() const { return receipt().applied_version; }
+  Result<uint64_t> Newest() { return stream_.Newest(); }
+  std::optional<FollowerStatus> follower_status() const;
+
+  Stream& stream() { return stream_; }
+  const SessionOptions& options() const { return options_; }
+  const SamplerIdentity& identity() const { return identity_; }
+
+ private:
+  SamplerSession(Stream& stream, HostSampler& sampler, const Backend& backend, const SessionOptions& options,
+                 uint64_t newest_at_start);
+  Status BeginLocked(const std::string& session_id, uint64_t target);
+  Status CheckSessionLocked(const std::string& session_id, SessionState wanted) const;
+  SessionReceipt ReceiptLocked() const;
+  void PrepareWanted(std::unique_lock<std::mutex>& lock);
+  Status NoteOneCallPrepared();
+  Status ApplyPrepared();
+  void EndApply(const Status& status);
+
+  Stream& stream_;
+  HostSampler& sampler_;
+  const Backend& backend_;
+  const SessionOptions options_;
+  const SamplerIdentity identity_;
+  const uint64_t newest_at_start_;
+  std::unique_ptr<Follower> follower_;  // if it follows; then it has the receiver
+
+  // Whoever has moved `receipt_` into preparing or applying has the receiver until it moves it on.
+  mutable std::mutex mutex_;
+  std::condition_variable_any changed_;
+  SessionReceipt receipt_;          // guarded by mutex_, as all below
+  bool prepare_is_wanted_ = false;  // by Run
+  bool abort_is_wanted_ = false;
+  bool is_paused_ = false;  // by PauseGeneration
+  bool was_current_ = false;
+  std::string broken_;      // why the follower has ended
+  std::mutex pause_mutex_;  // one PauseGeneration or ContinueGeneration at a time; locked before mutex_
+};
+
+}  // namespace xorbit

@@ -1,0 +1,59 @@
+#include "server/served_sampler.h"
+
+#include "base/parallel.h"
+#include "base/text.h"
+#include "journey/store_journey.h"
+#include "server/reply.h"
+
+namespace xorbit {
+
+Result<std::unique_ptr<ServedSampler>> ServedSampler::Start(const Runtime& runtime, ObjectStore& store,
+                                                            const ServeRequest& request) {
+  if (!request.address.starts_with("127.") && request.access.admin_token.empty()) {
+    return UsageError("on " + Quoted(request.address) + " others can reach this server: give it an --admin-token-file");
+  }
+  XORBIT_ASSIGN_OR_RETURN(Stream stream, Stream::Open(store, request.stream_id));
+  std::unique_ptr<ServedSampler> served(new ServedSampler(std::move(stream), request.access));  // tidy-allow: private
+  Stream& own = served->stream_;
+  const std::string name = Quoted(request.checkpoint.string());
+  XORBIT_ASSIGN_OR_RETURN(const Checkpoint checkpoint, OpenSettled(request.checkpoint));
+  XORBIT_RETURN_IF_ERROR(RequireSameLayout(checkpoint.layout(), name, own.layout(), "the stream"));
+  const std::vector<ConstBytes> tensors = checkpoint.all_tensor_bytes();
+  const StateDigest state = runtime.backend->Scan(own.layout(), tensors, ScanScope::kAll, runtime.threads);
+  XORBIT_ASSIGN_OR_RETURN(const std::optional<uint64_t> version, VersionOfState(own, state));
+  if (!version) {
+    return RefusedError(name + " is no version of stream " + Quoted(own.info().stream_id) +
+                        ": bring it to one with xorbit pull");
+  }
+  ReceiverOptions options;
+  options.threads = runtime.threads;
+  XORBIT_ASSIGN_OR_RETURN(served->sampler_, HostSampler::Start(own, *runtime.backend, CanonicalMap(own.layout()), tensors,
+                                                               *version, *served->member_, options));
+  SessionOptions session;
+  session.engine_id = request.engine_id;
+  session.checkpoint = request.checkpoint.string();
+  session.store_root = request.store_root;
+  session.threads = runtime.threads;
+  session.follows = request.follows;
+  XORBIT_ASSIGN_OR_RETURN(served->session_, SamplerSession::Make(own, *served->sampler_, *runtime.backend, session));
+  XORBIT_ASSIGN_OR_RETURN(served->server_, HttpServer::Listen(request.address, request.port, request.http));
+  return served;
+}
+
+Status ServedSampler::Run() {
+  return ParallelFor(2, 2, [&](uint64_t index) -> Status {
+    if (index == 0) {
+      session_->Run(stop_.get_token());
+      return {};
+    }
+    return server_->Run([&](const HttpRequest& request) { return Answer(request); },
+                        [](int status, const std::string& why) { return FailureReply(status, why); });
+  });
+}
+
+void ServedSampler::Stop() {
+  server_->Stop();
+  stop_.request_stop();
+}
+
+}  // namespace xorbit

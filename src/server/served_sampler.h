@@ -1,0 +1,58 @@
+// A sampler with its HTTP server: from a checkpoint and a store to an address that answers. Commands and tests start it; Run
+// takes over the calling thread.
+#pragma once
+
+#include <memory>
+#include <stop_token>
+#include <string>
+
+#include "journey/host_sampler.h"
+#include "journey/journey.h"
+#include "server/routes.h"
+#include "server/sampler_session.h"
+#include "transport/http_server.h"
+#include "transport/object_store.h"
+
+namespace xorbit {
+
+struct ServeRequest {
+  fs::path checkpoint;    // must be a version of the stream
+  fs::path store_root;    // the folder behind the store: manifests that a request names must lie below it
+  std::string stream_id;  // empty: the store's only one
+  bool follows = false;
+  std::string engine_id;
+  std::string address = "127.0.0.1";
+  uint16_t port = 0;  // the system chooses
+  AccessRules access;
+  HttpServerOptions http;
+};
+
+class ServedSampler {
+ public:
+  // Loads the checkpoint into memory of its own, proves which version it is, and listens. kRefused if it is no version of the
+  // stream. kUsage for an address that others can reach without an admin token. The store and what `runtime` points to outlive
+  // it.
+  static Result<std::unique_ptr<ServedSampler>> Start(const Runtime& runtime, ObjectStore& store, const ServeRequest& request);
+
+  uint16_t port() const { return server_->port(); }
+  SamplerSession& session() { return *session_; }
+  const HostSampler& sampler() const { return *sampler_; }
+  HttpReply Answer(const HttpRequest& request) { return Dispatch(*session_, access_, request); }
+
+  // Answers requests, and follows or prepares beside them, until Stop. Requests under way are answered first.
+  Status Run();
+  void Stop();  // from any thread
+
+ private:
+  ServedSampler(Stream stream, AccessRules access) : stream_(std::move(stream)), access_(std::move(access)) {}
+
+  Stream stream_;
+  AccessRules access_;
+  std::unique_ptr<CohortMember> member_ = AloneMember();
+  std::unique_ptr<HostSampler> sampler_;
+  std::unique_ptr<SamplerSession> session_;
+  std::unique_ptr<HttpServer> server_;
+  std::stop_source stop_;
+};
+
+}  // namespace xorbit

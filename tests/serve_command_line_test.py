@@ -1,0 +1,165 @@
+"""A sampler behind HTTP, as a trainer's framework meets it: an update step by step, following, restarts, tokens, stopping.
+
+usage: serve_command_line_test.py XORBIT (with unittest's options after it)
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import tempfile
+import time
+import unittest
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import command_line_test as cli
+import store_command_line_test as store_test
+from command_line_test import run
+
+
+class Sampler:
+    """A running `xorbit serve`."""
+
+    def __init__(self, *arguments: object) -> None:
+        self.process = store_test.start("serve", *arguments, "--json")
+        line = self.process.stdout.readline()
+        if not line:
+            raise AssertionError(self.process.stderr.read())
+        self.announced = json.loads(line)
+
+    def ask(self, method: str, path: str, body: dict | None = None, token: str = "") -> tuple[int, dict]:
+        request = urllib.request.Request(self.announced["serving"] + path, method=method)
+        if token:
+            request.add_header("Authorization", "Bearer " + token)
+        data = None if body is None else json.dumps(body).encode()
+        try:
+            with urllib.request.urlopen(request, data, timeout=60) as reply:
+                return reply.status, json.load(reply)
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, json.load(error)
+
+    def post(self, path: str, **fields: object) -> tuple[int, dict]:
+        return self.ask("POST", path, fields)
+
+    def version(self) -> str:
+        return self.ask("GET", "/get_weight_version")[1]["weight_version"]
+
+    def await_version(self, version: str) -> None:
+        deadline = time.monotonic() + 60
+        while self.version() != version:
+            if time.monotonic() > deadline:
+                raise AssertionError(f"still at version {self.version()}, not {version}")
+            time.sleep(0.01)
+
+    def stop(self) -> tuple[int, str]:
+        self.process.send_signal(signal.SIGTERM)
+        output, _ = self.process.communicate(timeout=60)
+        return self.process.returncode, output
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+class ServeCommandLineTest(unittest.TestCase):
+    """On a made-up run of small checkpoints."""
+
+    def setUp(self) -> None:
+        self.temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(self.temporary.cleanup)
+        self.folder = Path(self.temporary.name)
+        self.steps = store_test.write_run(self.folder, 4)
+        self.store = self.folder / "store"
+        self.publish(0)
+
+    def publish(self, step: int) -> None:
+        exit_code = run("publish", self.store, self.steps[step]).returncode
+        self.assertEqual(exit_code, 0)
+
+    def serve(self, *arguments: object, step: int = 0) -> Sampler:
+        sampler = Sampler(self.steps[step], "--store", self.store, *arguments)
+        self.addCleanup(sampler.kill)
+        return sampler
+
+    def assert_exact(self, sampler: Sampler, version: str) -> None:
+        status, checked = sampler.post("/weights_checker", action="checksum")
+        self.assertEqual((status, checked["weight_version"]), (200, version), checked)
+
+    def test_an_update_step_by_step(self) -> None:
+        sampler = self.serve("--engine-id", "engine-a")
+        self.assertEqual(sampler.announced["version"], 0)
+        self.publish(1)
+        info = sampler.post("/get_gpu_delta_info", engine_id="engine-a")[1]["participants"]
+        status, _ = sampler.post(
+            "/prepare_gpu_delta", session_id="s", stream_id="main", base_version=0, target_version=1, participants=info
+        )
+        self.assertEqual(status, 200)
+        state = "PREPARING"
+        while state == "PREPARING":
+            state = sampler.post("/get_gpu_delta_status", session_id="s")[1]["participants"][0]["state"]
+        self.assertEqual(state, "PREPARED")
+        self.assertEqual(sampler.post("/apply_gpu_delta", session_id="s", flush_cache=True)[0], 200)
+        status, reply = sampler.post("/resume_gpu_delta", session_id="s", keep_pause=False)
+        self.assertEqual(status, 200)
+        self.assertGreater(reply["participants"][0]["scheduler_timing"]["blocked_s"], 0)
+        self.assert_exact(sampler, "1")
+        self.assertEqual(sampler.post("/apply_gpu_delta", session_id="s")[0], 409)
+
+    def test_one_call_brings_a_restarted_sampler_back(self) -> None:
+        for step in (1, 2, 3):
+            self.publish(step)
+        sampler = self.serve()
+        self.assertEqual(sampler.ask("GET", "/health")[0], 503)
+        self.assertEqual(sampler.post("/update_weights_from_gpu_delta", target_version="latest")[0], 200)
+        self.assertEqual(sampler.ask("GET", "/health")[0], 200)
+        self.assert_exact(sampler, "3")
+        sampler.kill()
+        again = self.serve(step=2)
+        self.assertEqual(again.version(), "2")
+        self.assertEqual(again.post("/update_weights_from_gpu_delta", target_version=0)[0], 200)
+        self.assert_exact(again, "0")
+
+    def test_following(self) -> None:
+        sampler = self.serve("--follow")
+        for step in (1, 2, 3):
+            self.publish(step)
+            sampler.await_version(str(step))
+        self.assert_exact(sampler, "3")
+        info = sampler.ask("GET", "/server_info")[1]
+        self.assertEqual((info["ready"], info["applied"], info["newest"], info["memory"]), (True, 3, 3, "own"))
+
+    def test_a_signal_stops_it_gracefully(self) -> None:
+        sampler = self.serve()
+        exit_code, output = sampler.stop()
+        self.assertEqual((exit_code, json.loads(output)["version"]), (0, 0))
+        with self.assertRaises(OSError):
+            sampler.ask("GET", "/health")
+
+    def test_tokens(self) -> None:
+        token = self.folder / "token"
+        token.write_text("secret\n")
+        sampler = self.serve("--admin-token-file", token)
+        self.assertEqual(sampler.ask("POST", "/pause_generation", {})[0], 401)
+        self.assertEqual(sampler.ask("POST", "/pause_generation", {}, "secret")[0], 200)
+
+    def test_wrong_uses(self) -> None:
+        (self.folder / "other").mkdir()
+        foreign = store_test.write_run(self.folder / "other", 2)[1]  # a step that the stream does not have
+        for arguments, exit_code in (
+            ((self.steps[0], "--store", self.folder / "none"), 3),
+            ((foreign, "--store", self.store), 1),
+            ((self.steps[0], "--store", self.store, "--address", "0.0.0.0"), 2),
+            ((self.steps[0], "--store", self.store, "--address", "localhost"), 2),
+            ((self.steps[0],), 2),
+        ):
+            process = store_test.start("serve", *arguments)
+            self.assertEqual(store_test.finish(process)[0], exit_code, arguments)
+
+
+if __name__ == "__main__":
+    cli.XORBIT = str(Path(sys.argv.pop(1)).resolve())
+    unittest.main()

@@ -92,11 +92,14 @@ class FrameOutput {
  private:
   // The groups of the next `byte_count` bytes, at least one. Words ascend, so one is kept until the next begins.
   XORBIT_DEVICE void Mark(uint32_t byte_count) {
+    const uint32_t first = at_ / kGroupBytes;
+    MarkGroup(first);
     const uint32_t last = (at_ + byte_count - 1) / kGroupBytes;
-    for (uint32_t group = at_ / kGroupBytes; group <= last; ++group) {  // one, mostly
-      if (group / 32 != word_) GoToWord(group / 32);
-      marks_ |= 1U << group % 32;
-    }
+    for (uint32_t group = first + 1; group <= last; ++group) MarkGroup(group);  // none, mostly
+  }
+  XORBIT_DEVICE void MarkGroup(uint32_t group) {
+    if (group / 32 != word_) GoToWord(group / 32);
+    marks_ |= 1U << group % 32;
   }
   XORBIT_DEVICE void GoToWord(uint32_t word) {
     for (; word_ < word; ++word_) {

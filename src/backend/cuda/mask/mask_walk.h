@@ -31,6 +31,32 @@ XORBIT_DEVICE uint32_t ChangedElements(const WordVector& vector) {
   return changed;
 }
 
+// The same bits in an order that costs fewer steps: byte by byte of all words. Where one bit is set this tells which element.
+template <typename Unit>
+XORBIT_DEVICE uint32_t ChangedBits(const WordVector& vector) {
+  if constexpr (sizeof(Unit) >= 4) {
+    return ChangedElements<Unit>(vector);
+  } else {
+    constexpr uint32_t kTop = sizeof(Unit) == 1 ? 0x80808080 : 0x80008000;
+    constexpr uint32_t kShift = 8 * sizeof(Unit) - 1;
+    uint32_t bits = 0;
+#ifdef __CUDACC__
+#pragma unroll
+#endif
+    for (uint32_t i = 0; i < 4; ++i) {
+      const uint32_t word = vector.words[i];
+      bits |= ((((word & ~kTop) + ~kTop) | word) & kTop) >> (kShift - i);
+    }
+    return bits;
+  }
+}
+template <typename Unit>
+XORBIT_DEVICE uint32_t ElementOfBit(uint32_t bit) {
+  if constexpr (sizeof(Unit) >= 4) return bit;
+  constexpr uint32_t kBits = 8 * sizeof(Unit);
+  return bit % kBits * (4 / static_cast<uint32_t>(sizeof(Unit))) + bit / kBits;
+}
+
 XORBIT_DEVICE WordVector LoadMask(const uint8_t* from) {
 #ifdef __CUDACC__
   const uint4 words = *reinterpret_cast<const uint4*>(from);
@@ -103,7 +129,7 @@ class MaskScan {
 #endif
       for (uint32_t i = 0; i < MaskVectors::kAtOnce; ++i) {
         const uint32_t lanes = Ballot(!row.vectors[i].is_zero());
-        if (lanes != 0) Enqueue(lanes, ChangedElements<Unit>(row.vectors[i]), at_);
+        if (lanes != 0) Enqueue(lanes, row.vectors[i], at_);
         at_ += kWarpLanes * kVectorBytes;
         if (queued_ >= kMaskPortionChanges) break;
       }
@@ -123,15 +149,18 @@ class MaskScan {
   }
 
   // Changes of each lane's vector of the row that begins at `at`; `lanes` are those that have some.
-  XORBIT_DEVICE void Enqueue(uint32_t lanes, uint32_t changed, uint32_t at) {
+  XORBIT_DEVICE void Enqueue(uint32_t lanes, const WordVector& vector, uint32_t at) {
     const uint32_t element = (at + Lane() * kVectorBytes) / static_cast<uint32_t>(sizeof(Unit));
-    if (!AnyLane((changed & (changed - 1)) != 0)) {  // one at most in each, mostly
-      if (changed != 0) {
-        queue_[queued_ + CountBits(lanes & LanesBelow())] = static_cast<uint16_t>(element + CountTrailingZeros(changed));
+    const uint32_t bits = ChangedBits<Unit>(vector);
+    if (!AnyLane((bits & (bits - 1)) != 0)) {  // one at most in each, mostly
+      if (bits != 0) {
+        queue_[queued_ + CountBits(lanes & LanesBelow())] =
+            static_cast<uint16_t>(element + ElementOfBit<Unit>(CountTrailingZeros(bits)));
       }
       queued_ += CountBits(lanes);
       return;
     }
+    uint32_t changed = ChangedElements<Unit>(vector);
     const uint32_t count = CountBits(changed);
     const uint32_t until = InclusiveSum(count);
     uint32_t index = queued_ + until - count;

@@ -19,7 +19,8 @@ inline constexpr uint64_t kDefaultLocaliseBytes = uint64_t{32} << 20;
 
 // How a device takes payloads of mask codecs. Host memory looks at none of it.
 struct MaskOptions {
-  // Who decodes frames: "engine", "kernels" or "cpu"; empty: the first of these that this machine has.
+  // Who decodes frames: "engine", "kernels" or "cpu"; empty: the first of these that this machine has. Or "nvcomp:FOLDER", with
+  // the folder of its library; without a folder where the system looks.
   std::string decoder;
   // Device memory for the masks of one batch, of which slot_count (2 to 4) are used in turn. 0: by what is free.
   uint64_t slot_bytes = 0;

@@ -55,7 +55,7 @@ class PartEncoder {
  private:
   double ExpectedDensity() const {
     const ChangeFormula& formula = run_.model.formula;
-    const double cells = static_cast<double>(cuda::testing::kCellBytes / formula.unit_bytes);
+    const double cells = static_cast<double>(cuda::testing::kCellBytes) / formula.unit_bytes;
     return (static_cast<double>(formula.element_threshold) + static_cast<double>(formula.cell_threshold) / cells) /
            4294967296.0;
   }

@@ -1,11 +1,16 @@
 #include "backend/cuda/mask/decoders.h"
 
+#include <algorithm>
+
 #include "backend/cuda/mask/cpu_decoder.h"
 #include "backend/cuda/mask/engine_decoder.h"
 #include "backend/cuda/mask/kernel_decoder.h"
+#include "backend/cuda/mask/nvcomp_decoder.h"
 
 namespace xorbit::cuda {
 namespace {
+
+constexpr std::string_view kNvcomp = "nvcomp";
 
 // Takes the kernels for what is too long for it.
 Result<std::unique_ptr<EngineDecoder>> MakeEngine(InnerKind kind, bool has_digests, int device, FrameDecoder* kernels,
@@ -18,10 +23,20 @@ Result<std::unique_ptr<EngineDecoder>> MakeEngine(InnerKind kind, bool has_diges
 }  // namespace
 
 Result<DecoderChoice> ChooseDecoders(const std::string& name, InnerKind kind, bool has_digests, int device, int threads) {
-  if (!name.empty() && name != "engine" && name != "kernels" && name != "cpu") {
-    return UsageError("there is no decoder '" + name + "': engine, kernels or cpu");
+  const bool is_nvcomp = name == kNvcomp || name.starts_with(std::string(kNvcomp) + ":");
+  if (!name.empty() && name != "engine" && name != "kernels" && name != "cpu" && !is_nvcomp) {
+    return UsageError("there is no decoder '" + name + "': engine, kernels, cpu, or nvcomp:FOLDER");
   }
   DecoderChoice choice;
+  if (is_nvcomp) {
+    const std::string folder = name.substr(std::min(name.size(), kNvcomp.size() + 1));
+    if (!has_digests) return UnsupportedError("what nvCOMP decodes is proven by digests, which a payload here lacks");
+    XORBIT_ASSIGN_OR_RETURN(std::unique_ptr<NvcompDecoder> nvcomp, NvcompDecoder::Make(folder, kind));
+    choice.decoders.push_back(std::move(nvcomp));
+    choice.decoders.push_back(std::make_unique<KernelDecoder>());
+    choice.reads_device_memory = true;
+    return choice;
+  }
   if (name == "cpu" || (kind == InnerKind::kZstd && name.empty())) {
     XORBIT_ASSIGN_OR_RETURN(std::unique_ptr<CpuDecoder> cpu, CpuDecoder::Make(threads));
     choice.decoders.push_back(std::move(cpu));

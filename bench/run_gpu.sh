@@ -27,12 +27,12 @@ sanitized() {
 nvidia-smi --query-gpu=name,driver_version,clocks.max.sm,memory.total --format=csv >"$out/machine.log" 2>&1
 step parity 60 "$check" --parity 60
 step sender-parity 40 "$check" --parity 0 --sender-parity 12
-step share 120 "$check" --parity 0 --share 111.25
-step receiver 150 "$check" --parity 0 --yardsticks 100 --bf16 100 --percent 0.1 1 3 --no-undo-log
-step receiver-dense 120 "$check" --parity 0 --bf16 100 --percent 10 --repeats 10 --no-undo-log
+step sender 30 "$check" --parity 0 --sender-bench 40 --no-verify
+step receiver-dense 90 "$check" --parity 0 --yardsticks 100 --bf16 100 --percent 10 --repeats 10 --no-undo-log
 step serving 60 "$check" --parity 0 --serving 60
-step sender 50 "$check" --parity 0 --sender-bench 40 --no-verify
-step dense 60 "$check" --parity 0 --yardsticks 12 --bf16 6 --fp8 4 --percent 10 30 50 --bitmap 0 --repeats 10 --no-undo-log
+step share 80 "$check" --parity 0 --share 111.25
+step receiver 100 "$check" --parity 0 --bf16 100 --percent 0.1 1 3 --repeats 10 --no-undo-log
+step dense 60 "$check" --parity 0 --bf16 4 --fp8 4 --percent 10 30 50 --bitmap 0 --repeats 10 --no-undo-log
 step command 40 "$xorbit" bench --backend cuda --share 5 --bf16 5 --yardsticks 5 --percent 1 --csv "$out/command.csv"
 if command -v compute-sanitizer >/dev/null; then
   for tool in memcheck racecheck initcheck; do sanitized "$tool"; done

@@ -15,6 +15,7 @@ struct ServeOptions {
   StoreOptions store;
   std::string admin_token_file;
   std::string read_token_file;
+  bool log = false;
   ServeRequest request;
 };
 
@@ -45,6 +46,9 @@ Result<Answer> RunServe(Session& session, const ServeOptions& options, bool json
   XORBIT_ASSIGN_OR_RETURN(request.access.read_token, ReadToken(options.read_token_file));
   request.store_root = options.store.store;
   request.stream_id = options.store.stream_id;
+  if (options.log) {
+    request.log = [](const std::string& line) { (void)std::fputs((line + "\n").c_str(), stderr); };  // one call, so one line
+  }
   XORBIT_ASSIGN_OR_RETURN(const auto store, OpenStore(session.runtime(), options.store, /*may_create=*/false));
   XORBIT_ASSIGN_OR_RETURN(const auto served, ServedSampler::Start(session.runtime(), *store, request));
   const std::string stream = served->session().stream().info().stream_id;
@@ -77,6 +81,7 @@ void AddServeCommand(CLI::App& app, Invocation* invocation) {
   command->add_option("--admin-token-file", options->admin_token_file,
                       "File with the bearer token of who may change what is served");
   command->add_option("--read-token-file", options->read_token_file, "File with the bearer token of who may only look");
+  command->add_flag("--log", options->log, "A line of JSON on standard error for every request");
 }
 
 }  // namespace xorbit

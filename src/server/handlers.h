@@ -17,6 +17,7 @@ HttpReply HandleAbortDelta(SamplerSession& session, const ControlFields& fields)
 HttpReply HandleUpdateFromDelta(SamplerSession& session, const ControlFields& fields);
 HttpReply HandleClearDelta(SamplerSession& session, const ControlFields& fields);
 
+HttpReply HandleMetrics(SamplerSession& session, const ControlFields& fields);
 HttpReply HandleHealth(SamplerSession& session, const ControlFields& fields);
 HttpReply HandleServerInfo(SamplerSession& session, const ControlFields& fields);
 HttpReply HandleModelInfo(SamplerSession& session, const ControlFields& fields);

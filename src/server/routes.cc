@@ -15,6 +15,7 @@ constexpr std::string_view kNoOtherSource = "weights come from the stream alone;
 
 constexpr Route kRoutes[] = {
     {"GET", "/health", Role::kOpen, HandleHealth, "200 once the sampler has caught up, 503 with the reason before"},
+    {"GET", "/metrics", Role::kRead, HandleMetrics, "counts and gauges in Prometheus' text format"},
     {"GET", "/server_info", Role::kRead, HandleServerInfo, "what is served, from where, and how the last update went"},
     {"GET", "/model_info", Role::kRead, HandleModelInfo, "checkpoint and version"},
     {"GET", "/get_weight_version", Role::kRead, HandleWeightVersion, "the applied version"},

@@ -144,6 +144,7 @@ Status SamplerSession::ApplyPrepared() {
   }
   const int64_t fenced_ns = SteadyNs();
   const Status status = receiver.Apply();
+  counters_.NoteUpdate(receiver.report(), status.ok());
   if (!status.ok() && receiver.state() != SyncState::kBroken) sampler_.Release();
   const std::lock_guard lock(mutex_);
   receipt_.pause_started_ns = started_ns;

@@ -12,6 +12,7 @@
 #include "journey/host_sampler.h"
 #include "receive/follower.h"
 #include "server/sampler_identity.h"
+#include "server/serving_counters.h"
 #include "server/session_state.h"
 
 namespace xorbit {
@@ -93,6 +94,7 @@ class SamplerSession {
   Result<uint64_t> Newest() { return stream_.Newest(); }
   std::optional<FollowerStatus> follower_status() const;
 
+  ServingCounters& counters() { return counters_; }
   Stream& stream() { return stream_; }
   const SessionOptions& options() const { return options_; }
   const SamplerIdentity& identity() const { return identity_; }
@@ -115,6 +117,7 @@ class SamplerSession {
   const SamplerIdentity identity_;
   const uint64_t newest_at_start_;
   std::unique_ptr<Follower> follower_;  // if it follows; then it has the receiver
+  ServingCounters counters_;
 
   // Whoever has moved `receipt_` into preparing or applying has the receiver until it moves it on.
   mutable std::mutex mutex_;

@@ -1,6 +1,10 @@
 #include "server/served_sampler.h"
 
+#include <chrono>
+
+#include "base/json.h"
 #include "base/parallel.h"
+#include "base/stopwatch.h"
 #include "base/text.h"
 #include "journey/store_journey.h"
 #include "server/reply.h"
@@ -13,7 +17,7 @@ Result<std::unique_ptr<ServedSampler>> ServedSampler::Start(const Runtime& runti
     return UsageError("on " + Quoted(request.address) + " others can reach this server: give it an --admin-token-file");
   }
   XORBIT_ASSIGN_OR_RETURN(Stream stream, Stream::Open(store, request.stream_id));
-  std::unique_ptr<ServedSampler> served(new ServedSampler(std::move(stream), request.access));  // tidy-allow: private
+  std::unique_ptr<ServedSampler> served(new ServedSampler(std::move(stream), request));  // tidy-allow: private
   Stream& own = served->stream_;
   const std::string name = Quoted(request.checkpoint.string());
   XORBIT_ASSIGN_OR_RETURN(const Checkpoint checkpoint, OpenSettled(request.checkpoint));
@@ -38,6 +42,24 @@ Result<std::unique_ptr<ServedSampler>> ServedSampler::Start(const Runtime& runti
   XORBIT_ASSIGN_OR_RETURN(served->session_, SamplerSession::Make(own, *served->sampler_, *runtime.backend, session));
   XORBIT_ASSIGN_OR_RETURN(served->server_, HttpServer::Listen(request.address, request.port, request.http));
   return served;
+}
+
+HttpReply ServedSampler::Answer(const HttpRequest& request) {
+  const Stopwatch watch;
+  HttpReply reply = Dispatch(*session_, access_, request);
+  session_->counters().NoteReply(reply.status);
+  if (log_) {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    log_(DumpJson({{"time_ms", std::chrono::duration_cast<std::chrono::milliseconds>(now).count()},
+                   {"engine_id", session_->identity().engine_id},
+                   {"sync_id", request.sync_id},
+                   {"method", request.method},
+                   {"path", request.path},
+                   {"status", reply.status},
+                   {"seconds", watch.seconds()},
+                   {"applied", session_->version()}}));
+  }
+  return reply;
 }
 
 Status ServedSampler::Run() {

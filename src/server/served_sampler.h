@@ -2,6 +2,7 @@
 // takes over the calling thread.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <stop_token>
 #include <string>
@@ -25,6 +26,7 @@ struct ServeRequest {
   uint16_t port = 0;  // the system chooses
   AccessRules access;
   HttpServerOptions http;
+  std::function<void(const std::string& line)> log;  // gets one line of JSON a request, from any thread; may be empty
 };
 
 class ServedSampler {
@@ -37,17 +39,19 @@ class ServedSampler {
   uint16_t port() const { return server_->port(); }
   SamplerSession& session() { return *session_; }
   const HostSampler& sampler() const { return *sampler_; }
-  HttpReply Answer(const HttpRequest& request) { return Dispatch(*session_, access_, request); }
+  HttpReply Answer(const HttpRequest& request);  // counted and logged
 
   // Answers requests, and follows or prepares beside them, until Stop. Requests under way are answered first.
   Status Run();
   void Stop();  // from any thread
 
  private:
-  ServedSampler(Stream stream, AccessRules access) : stream_(std::move(stream)), access_(std::move(access)) {}
+  ServedSampler(Stream stream, const ServeRequest& request)
+      : stream_(std::move(stream)), access_(request.access), log_(request.log) {}
 
   Stream stream_;
   AccessRules access_;
+  std::function<void(const std::string& line)> log_;
   std::unique_ptr<CohortMember> member_ = AloneMember();
   std::unique_ptr<HostSampler> sampler_;
   std::unique_ptr<SamplerSession> session_;

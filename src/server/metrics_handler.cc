@@ -1,0 +1,81 @@
+// /metrics, in Prometheus' text format. Of a sampler that follows by itself the follower's own counts are told, which have no
+// bytes and phases.
+#include "server/handlers.h"
+
+namespace xorbit {
+namespace {
+
+class MetricsText {
+ public:
+  void Begin(std::string_view name, std::string_view type, std::string_view help) {
+    name_ = name;
+    text_ += "# HELP " + name_ + " " + std::string(help) + "\n# TYPE " + name_ + " " + std::string(type) + "\n";
+  }
+  // `labels` as in {a="b"}, or empty.
+  template <typename Number>
+  void Add(const std::string& labels, Number value) {
+    text_ += name_ + labels + " " + std::to_string(value) + "\n";
+  }
+  template <typename Number>
+  void One(std::string_view name, std::string_view type, std::string_view help, Number value) {
+    Begin(name, type, help);
+    Add("", value);
+  }
+  std::string Take() { return std::move(text_); }
+
+ private:
+  std::string name_;
+  std::string text_;
+};
+
+std::string Label(std::string_view key, std::string_view value) {
+  return "{" + std::string(key) + "=\"" + std::string(value) + "\"}";
+}
+
+void AddStanding(SamplerSession& session, MetricsText* text) {
+  const SessionReceipt receipt = session.receipt();
+  text->One("xorbit_applied_version", "gauge", "The version that is served.", receipt.applied_version);
+  if (const Result<uint64_t> newest = session.Newest(); newest.ok()) {
+    const uint64_t lag = *newest > receipt.applied_version ? *newest - receipt.applied_version : 0;
+    text->One("xorbit_version_lag", "gauge", "How many versions newer the newest one is.", lag);
+  }
+  text->One("xorbit_ready", "gauge", "1 once the sampler has caught up.", session.Readiness().ok() ? 1 : 0);
+  text->One("xorbit_paused", "gauge", "1 while the gate in front of the weights is closed.", session.is_paused() ? 1 : 0);
+  text->One("xorbit_staged_bytes", "gauge", "Of the last update: payloads and what waited beside them.", receipt.staged_bytes);
+  text->Begin("xorbit_session_state", "gauge", "1 for the state that the session is in.");
+  text->Add(Label("state", NameOf(receipt.state)), 1);
+}
+
+void AddUpdates(SamplerSession& session, const ServingCounts& counts, MetricsText* text) {
+  const auto follower = session.follower_status();
+  text->Begin("xorbit_updates_total", "counter", "Updates by what came of them.");
+  text->Add(Label("result", "applied"), follower ? follower->applied_count : counts.applied_count);
+  text->Add(Label("result", "failed"), follower ? follower->failed_count : counts.failed_count);
+  if (follower) {
+    text->One("xorbit_longest_pause_seconds", "gauge", "The longest pause of all updates.", follower->longest_pause_seconds);
+    return;
+  }
+  text->One("xorbit_fetched_bytes_total", "counter", "Bytes of manifests and payloads.", counts.fetched_bytes);
+  text->One("xorbit_changed_elements_total", "counter", "Elements that updates have changed.", counts.change_count);
+  text->One("xorbit_pause_seconds_total", "counter", "Time for which the receiver had the engine paused.",
+            counts.pause_seconds);
+  text->Begin("xorbit_pause_phase_seconds_total", "counter", "The same by phase.");
+  for (const auto& [phase, seconds] : counts.phase_seconds) text->Add(Label("phase", phase), seconds);
+}
+
+}  // namespace
+
+HttpReply HandleMetrics(SamplerSession& session, const ControlFields& /*fields*/) {
+  MetricsText text;
+  const ServingCounts counts = session.counters().counts();
+  AddStanding(session, &text);
+  AddUpdates(session, counts, &text);
+  text.Begin("xorbit_replies_total", "counter", "Replies by HTTP status.");
+  for (const auto& [status, count] : counts.replies) text.Add(Label("status", std::to_string(status)), count);
+  HttpReply reply;
+  reply.content_type = "text/plain; version=0.0.4";
+  reply.body = text.Take();
+  return reply;
+}
+
+}  // namespace xorbit

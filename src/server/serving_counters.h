@@ -1,0 +1,35 @@
+// What has happened since the server started, for /metrics: updates with their pauses, and replies by status.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "receive/receiver.h"
+
+namespace xorbit {
+
+struct ServingCounts {
+  std::map<int, uint64_t> replies;  // by status
+  uint64_t applied_count = 0;       // updates
+  uint64_t failed_count = 0;        // tries to apply
+  uint64_t fetched_bytes = 0;
+  uint64_t change_count = 0;
+  double pause_seconds = 0;                     // the receiver's, of all tries
+  std::map<std::string, double> phase_seconds;  // of those, by stage
+};
+
+// Thread-safe.
+class ServingCounters {
+ public:
+  void NoteReply(int status);
+  void NoteUpdate(const SyncReport& report, bool is_applied);
+  ServingCounts counts() const;
+
+ private:
+  mutable std::mutex mutex_;
+  ServingCounts counts_;  // guarded by mutex_
+};
+
+}  // namespace xorbit

@@ -1,5 +1,5 @@
-// A link between two stores that is as slow as we say: what a benchmark puts between a trainer's folder and a sampler's, so that
-// an update crosses a wire of a known rate and delay on one machine.
+// A link between two stores that is as slow as we say: what a benchmark puts between a trainer's folder and a sampler's, so
+// that an update crosses a wire of a known rate and delay on one machine.
 //
 // Objects travel over real sockets of the loopback device. A token bucket at the near end gives each block the time at which a
 // wire of the rate would have carried it, plus the delay; the far end does nothing with a block before that time. If this
@@ -19,9 +19,9 @@
 namespace xorbit {
 
 struct LinkShape {
-  double gigabits_per_second = 10;             // of all lanes together
-  std::chrono::nanoseconds one_way_delay{0};   // half a round trip
-  int lanes = 4;                               // connections, each carrying an object at a time
+  double gigabits_per_second = 10;            // of all lanes together
+  std::chrono::nanoseconds one_way_delay{0};  // half a round trip
+  int lanes = 4;                              // connections, each carrying an object at a time
 };
 
 // How a link treats an object, by its key.

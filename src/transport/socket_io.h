@@ -20,7 +20,8 @@ Result<UniqueFd> ConnectToLoopback(uint16_t port);
 
 // All of the bytes, or an error. A peer that has gone is an error and no signal.
 Status SendAll(const UniqueFd& socket, ConstBytes bytes);
-// Fills all of `bytes`. False, and nothing is filled, if the peer has ended before the first of them; an error if it ends later.
+// Fills all of `bytes`. False, and nothing is filled, if the peer has ended before the first of them; an error if it ends
+// later.
 Result<bool> ReceiveAll(const UniqueFd& socket, MutableBytes bytes);
 // Ends both directions: whoever waits on the socket, here or there, goes on.
 void EndConnection(const UniqueFd& socket);

@@ -52,8 +52,14 @@ StopWatcher::StopWatcher() {
     if (::sigaction(signal, nullptr, &action) == 0 && action.sa_handler != SIG_IGN) ::sigaddset(&signals_, signal);
   }
   (void)::pthread_sigmask(SIG_BLOCK, &signals_, nullptr);  // threads that are made from here on inherit it
-  const auto watch = [this](const std::stop_token& stop) { Watch(stop, signals_); };
+  const auto watch = [this](const std::stop_token& stop) {
+    started_.count_down();
+    Watch(stop, signals_);
+  };
   thread_ = std::jthread(watch);  // tidy-allow: waits for signals, computes nothing
+  // A starting thread allocates, and a process forked meanwhile could inherit a lock that nobody in it will ever open: so some
+  // allocators, such as AddressSanitizer's.
+  started_.wait();
 }
 
 }  // namespace xorbit

@@ -3,12 +3,14 @@
 
 #include <csignal>
 #include <functional>
+#include <latch>
 #include <thread>
 
 namespace xorbit {
 
 // While it lives, SIGINT, SIGTERM and SIGHUP (but for those that are ignored, as by nohup) first remove what the process has
-// staged, then end it as they would have. To be made before any thread.
+// staged, then end it as they would have. To be made before any thread. Once it is made its thread allocates nothing until a
+// signal comes, so the process may fork.
 class StopWatcher {
  public:
   StopWatcher();
@@ -18,6 +20,7 @@ class StopWatcher {
 
  private:
   sigset_t signals_;
+  std::latch started_{1};
   std::jthread thread_;  // tidy-allow: waits for signals, computes nothing
 };
 

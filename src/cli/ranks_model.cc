@@ -12,6 +12,7 @@
 #include "publish/shards.h"
 #include "tensor/engine_layouts.h"
 #include "tensor/name_pattern.h"
+#include "tensor/piece_runs.h"
 
 namespace xorbit {
 namespace {
@@ -121,20 +122,10 @@ std::vector<FormulaPiece> PiecesOf(const RanksModel& model, const LiveMap& map, 
   for (const Piece& piece : map.pieces()) {
     const PieceClass& shape = map.class_of(piece);
     const uint64_t granule_bytes = shape.granule_bits / 8;
-    const uint64_t run_count = shape.granule_count() / shape.run_length();
-    for (uint64_t run = 0; run < run_count; ++run) {
-      uint64_t rest = run;
-      uint64_t canonical = piece.origin;
-      uint64_t live = piece.live_origin;
-      for (uint32_t i = shape.digit_count - 1; i-- > 0;) {
-        const LiveDigit& digit = shape.digits[i];
-        canonical += rest % digit.count * digit.canonical_stride;
-        live += rest % digit.count * digit.live_stride;
-        rest /= digit.count;
-      }
+    ForEachRun(shape, piece, [&](uint64_t canonical, uint64_t live) {
       pieces.push_back({places.offsets[piece.region_index] + live * granule_bytes, shape.run_length() * granule_bytes,
                         model.first_bytes[piece.tensor_index] + canonical * granule_bytes});
-    }
+    });
   }
   return pieces;
 }

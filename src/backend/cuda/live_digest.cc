@@ -12,6 +12,7 @@
 #include "backend/cuda/scattered_scan.h"
 #include "codec/change_digest.h"
 #include "tensor/live_memory.h"
+#include "tensor/piece_runs.h"
 
 namespace xorbit::cuda {
 namespace {
@@ -36,20 +37,10 @@ void AddScattered(const PieceClass& shape, const Piece& piece, uint64_t region_a
 
 void AddRuns(const PieceClass& shape, const Piece& piece, uint64_t region_address, uint64_t key, ScanPlan* plan) {
   const uint64_t granule_bytes = shape.granule_bits / 8;
-  const uint64_t run_count = shape.granule_count() / shape.run_length();
-  for (uint64_t run = 0; run < run_count; ++run) {
-    uint64_t rest = run;
-    uint64_t canonical = piece.origin;
-    uint64_t live = piece.live_origin;
-    for (uint32_t i = shape.digit_count - 1; i-- > 0;) {
-      const LiveDigit& digit = shape.digits[i];
-      canonical += rest % digit.count * digit.canonical_stride;
-      live += rest % digit.count * digit.live_stride;
-      rest /= digit.count;
-    }
+  ForEachRun(shape, piece, [&](uint64_t canonical, uint64_t live) {
     plan->runs.push_back(
         {region_address + live * granule_bytes, shape.run_length() * granule_bytes, canonical * granule_bytes, key});
-  }
+  });
 }
 
 // What the CPU's live_scan.cc calls counted.

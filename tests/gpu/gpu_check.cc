@@ -80,7 +80,7 @@ int Run(const Options& options) {
   report.Note("device", "multiprocessors", std::to_string(device.multiProcessorCount));
   if (options.parity_count > 0) CheckParity(options.first_seed, options.parity_count, &report);
   report.Note("parity", "checks", std::to_string(report.check_count()));
-  if (options.mask_parity_count > 0) CheckMasks(options.first_seed, options.mask_parity_count, &report);
+  if (options.mask_parity_count > 0) CheckMasks(options.first_seed, options.mask_parity_count, options.masks.decoders, &report);
   if (options.send_parity_seconds > 0) CheckSendParity(options.first_seed, options.send_parity_seconds, &report);
   if (options.send_gigabytes > 0) {
     SendBenchOptions send = options.send;
@@ -132,7 +132,8 @@ int main(int argc, char** argv) {
   app.add_option("--mask-bench", options.mask_gigabytes, "gigabytes of the reference's share (111.25), by mask codecs");
   app.add_option("--mask-codec", options.masks.codecs, "mask codecs of the benchmark; several may be given");
   app.add_option("--mask-slot", options.masks.slot_megabytes, "megabytes of a slot to try; 0 is the default");
-  app.add_option("--decoder", options.masks.decoders, "decoders of the benchmark: engine, kernels, cpu");
+  app.add_option("--decoder", options.masks.decoders,
+                 "decoders of the benchmark, and more for parity: engine, kernels, cpu, nvcomp:FOLDER");
   app.add_flag("--mask-on-host", options.masks.tries_host, "also with frames read over the bus");
   app.add_option("--sender-parity", options.send_parity_seconds, "seconds of comparing the sender's payloads with the CPU's");
   app.add_option("--sender-bench", options.send_gigabytes, "gigabytes of each of two states to encode the difference of (40)");

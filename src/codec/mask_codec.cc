@@ -73,15 +73,8 @@ Result<EncodedSegment> SealFrames(CodecId codec, std::span<const FrameRecord> re
   for (const MaskCodec* mask : All()) {
     if (mask->id() != codec) continue;
     MaskSegmentWriter writer(mask->has_outer(), mask->Resolved(options));
-    // In pieces, so that the outer stage does not keep all of it at once.
-    constexpr uint64_t kPieceBytes = uint64_t{64} << 20;
     for (const FrameRecord& record : records) writer.AddFrame(record);
-    for (uint64_t at = 0; at < inner.size(); at += kPieceBytes) {
-      const ConstBytes piece = inner.subspan(at, std::min<uint64_t>(kPieceBytes, inner.size() - at));
-      std::vector<Buffer> pieces;
-      pieces.emplace_back(piece.begin(), piece.end());
-      XORBIT_RETURN_IF_ERROR(writer.AddInner(std::move(pieces)));
-    }
+    XORBIT_RETURN_IF_ERROR(writer.AddInnerBytes(inner));
     return writer.Finish(change);
   }
   return UsageError("frames are for the mask codecs");

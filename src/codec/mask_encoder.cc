@@ -102,6 +102,20 @@ Status MaskSegmentWriter::AddInner(std::vector<Buffer> pieces) {
   return {};
 }
 
+Status MaskSegmentWriter::AddInnerBytes(ConstBytes piece) {
+  if (has_outer_) return outer_.AddBytes(piece);
+  // Fresh memory costs more than the bytes that go there: every thread takes its share of both.
+  constexpr uint64_t kCopyBytes = uint64_t{4} << 20;
+  const uint64_t first = segment_.body.size();
+  segment_.body.resize(first + DivideRoundUp(piece.size(), kCopyBytes));
+  return ParallelFor(threads_, segment_.body.size() - first, [&](uint64_t index) -> Status {
+    const uint64_t begin = index * kCopyBytes;
+    const ConstBytes part = piece.subspan(begin, std::min<uint64_t>(kCopyBytes, piece.size() - begin));
+    segment_.body[first + index].assign(part.begin(), part.end());
+    return {};
+  });
+}
+
 Result<EncodedSegment> MaskSegmentWriter::Finish(const StateDigest& change) {
   segment_.has_digests = true;
   segment_.change = change;

@@ -27,17 +27,20 @@ class MaskSegmentWriter {
  public:
   // Looks at the options' Zstd level and threads.
   MaskSegmentWriter(bool has_outer, const EncodeOptions& options)
-      : has_outer_(has_outer), outer_(options.zstd_level, options.threads) {}
+      : has_outer_(has_outer), threads_(options.threads), outer_(options.zstd_level, options.threads) {}
 
   // Ascending; inner_offset counts from the segment's first inner byte.
   void AddFrame(const FrameRecord& record);
   // More of the inner stream, in order.
   Status AddInner(std::vector<Buffer> pieces);
+  // The same; afterwards the caller's memory is its own again.
+  Status AddInnerBytes(ConstBytes piece);
   // Once, last; with digests.
   Result<EncodedSegment> Finish(const StateDigest& change);
 
  private:
   bool has_outer_;
+  int threads_;
   OuterCompressor outer_;
   EncodedSegment segment_;
 };

@@ -15,18 +15,36 @@ Status OuterCompressor::Add(std::vector<Buffer> pieces) {
     AppendBytes(pending_, piece);
     piece = {};
   }
-  return Compress(pending_.size() / kOuterChunkBytes * kOuterChunkBytes);
+  const uint64_t byte_count = pending_.size() / kOuterChunkBytes * kOuterChunkBytes;
+  XORBIT_RETURN_IF_ERROR(Compress(ConstBytes(pending_).first(byte_count)));
+  pending_.erase(pending_.begin(), pending_.begin() + static_cast<ptrdiff_t>(byte_count));
+  return {};
 }
 
-Status OuterCompressor::Finish() { return Compress(pending_.size()); }
+Status OuterCompressor::AddBytes(ConstBytes piece) {
+  if (!pending_.empty()) {
+    const uint64_t missing = std::min<uint64_t>(kOuterChunkBytes - pending_.size(), piece.size());
+    AppendBytes(pending_, piece.first(missing));
+    piece = piece.subspan(missing);
+    if (pending_.size() < kOuterChunkBytes) return {};
+    XORBIT_RETURN_IF_ERROR(Compress(pending_));
+    pending_.clear();
+  }
+  const uint64_t byte_count = piece.size() / kOuterChunkBytes * kOuterChunkBytes;
+  XORBIT_RETURN_IF_ERROR(Compress(piece.first(byte_count)));
+  AppendBytes(pending_, piece.subspan(byte_count));
+  return {};
+}
 
-Status OuterCompressor::Compress(uint64_t byte_count) {
-  const uint64_t chunk_count = DivideRoundUp(byte_count, kOuterChunkBytes);
+Status OuterCompressor::Finish() { return Compress(pending_); }
+
+Status OuterCompressor::Compress(ConstBytes stream) {
+  const uint64_t chunk_count = DivideRoundUp(stream.size(), kOuterChunkBytes);
   const uint64_t first_chunk = chunks_.size();
   chunks_.resize(first_chunk + chunk_count);
   const auto chunk_at = [&](uint64_t index) {
     const uint64_t begin = index * kOuterChunkBytes;
-    return ConstBytes(pending_).subspan(begin, std::min(kOuterChunkBytes, byte_count - begin));
+    return stream.subspan(begin, std::min(kOuterChunkBytes, stream.size() - begin));
   };
   XORBIT_RETURN_IF_ERROR(ParallelFor(threads_, chunk_count, [&](uint64_t index) -> Status {
     const ConstBytes content = chunk_at(index);
@@ -42,7 +60,6 @@ Status OuterCompressor::Compress(uint64_t byte_count) {
     AppendLe(records_, record);
     body_bytes_ += encoded_bytes;
   }
-  pending_.erase(pending_.begin(), pending_.begin() + static_cast<ptrdiff_t>(byte_count));
   return {};
 }
 

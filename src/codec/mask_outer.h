@@ -19,6 +19,8 @@ class OuterCompressor {
 
   // Compresses all whole chunks that the pieces so far fill. The bytes depend on the concatenation only.
   Status Add(std::vector<Buffer> pieces);
+  // The same for one piece, of which nothing is copied but the start of a chunk at its end.
+  Status AddBytes(ConstBytes piece);
   // Compresses the rest. Call once, last.
   Status Finish();
 
@@ -26,7 +28,7 @@ class OuterCompressor {
   std::vector<Buffer> TakeChunks() { return std::move(chunks_); }  // one Zstd frame each
 
  private:
-  Status Compress(uint64_t byte_count);
+  Status Compress(ConstBytes stream);  // from a chunk's start
 
   int zstd_level_;
   int threads_;

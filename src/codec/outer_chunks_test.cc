@@ -52,6 +52,26 @@ TEST(OuterChunks, ReadsAnyRangeWhateverTheCacheHolds) {
   }
 }
 
+// Pieces of any lengths, copied or not, make the same chunks.
+TEST(OuterChunks, AreCutAlikeHoweverTheStreamComes) {
+  const Stream stream(5 * kOuterChunkBytes + 321);
+  for (const uint64_t first_bytes :
+       {uint64_t{0}, uint64_t{1}, kOuterChunkBytes - 1, kOuterChunkBytes, 3 * kOuterChunkBytes + 9}) {
+    for (const uint64_t second_bytes : {uint64_t{5}, kOuterChunkBytes, 2 * kOuterChunkBytes + 1}) {
+      OuterCompressor compressor(1, 2);
+      const ConstBytes rest = ConstBytes(stream.bytes).subspan(first_bytes);
+      EXPECT_TRUE(compressor.AddBytes(ConstBytes(stream.bytes).first(first_bytes)).ok());
+      EXPECT_TRUE(compressor.Add({Buffer(rest.begin(), rest.begin() + static_cast<ptrdiff_t>(second_bytes))}).ok());
+      EXPECT_TRUE(compressor.AddBytes(rest.subspan(second_bytes)).ok());
+      EXPECT_TRUE(compressor.Finish().ok());
+      EXPECT_EQ(compressor.TakeRecords(), stream.records);
+      Buffer body;
+      for (const Buffer& chunk : compressor.TakeChunks()) AppendBytes(body, chunk);
+      EXPECT_EQ(body, stream.body);
+    }
+  }
+}
+
 // What a hostile payload can make us hold: as many chunks as the cache takes, however many segments there are.
 TEST(OuterChunks, KeepsABoundedNumberOfChunks) {
   const Stream stream(8 * kOuterChunkBytes);

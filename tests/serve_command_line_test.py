@@ -132,6 +132,26 @@ class ServeCommandLineTest(unittest.TestCase):
         info = sampler.ask("GET", "/server_info")[1]
         self.assertEqual((info["ready"], info["applied"], info["newest"], info["memory"]), (True, 3, 3, "own"))
 
+    def test_driving_several(self) -> None:
+        samplers = [self.serve("--engine-id", f"engine-{i}") for i in range(3)]
+        engines = ["--engines", *(sampler.announced["serving"] for sampler in samplers)]
+        for step in (1, 2):
+            self.publish(step)
+        driven = run("drive", "--store", self.store, *engines, "--version", 1, "--json")
+        report = json.loads(driven.stdout)
+        self.assertEqual((driven.returncode, report["version"], report["all_current"]), (0, 1, True), driven.stderr)
+        samplers[1].kill()
+        driven = run("drive", "--store", self.store, *engines, "--strict", expect=1)
+        self.assertEqual(driven.returncode, 1)
+        self.assertIn("aborted: engine 2", driven.stdout)
+        self.assert_exact(samplers[0], "1")
+        driven = run("drive", "--store", self.store, *engines, "--independent", "--json", expect=1)
+        results = [engine["result"] for engine in json.loads(driven.stdout)["engines"]]
+        self.assertEqual((driven.returncode, results), (1, ["current", "dropped", "current"]))
+        for index in (0, 2):
+            self.assert_exact(samplers[index], "2")
+        run("drive", "--store", self.store, "--engines", "nonsense", expect=2)
+
     def test_a_signal_stops_it_gracefully(self) -> None:
         sampler = self.serve()
         exit_code, output = sampler.stop()

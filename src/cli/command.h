@@ -69,6 +69,7 @@ void AddStatsCommand(CLI::App& app, Invocation* invocation);
 void AddPublishCommand(CLI::App& app, Invocation* invocation);
 void AddPullCommand(CLI::App& app, Invocation* invocation);
 void AddServeCommand(CLI::App& app, Invocation* invocation);
+void AddDriveCommand(CLI::App& app, Invocation* invocation);
 void AddLogCommand(CLI::App& app, Invocation* invocation);
 void AddGcCommand(CLI::App& app, Invocation* invocation);
 void AddBenchCommand(CLI::App& app, Invocation* invocation);

@@ -67,6 +67,7 @@ int Main(int argc, char** argv) {
   AddPublishCommand(app, &invocation);
   AddPullCommand(app, &invocation);
   AddServeCommand(app, &invocation);
+  AddDriveCommand(app, &invocation);
   AddLogCommand(app, &invocation);
   AddGcCommand(app, &invocation);
   AddBenchCommand(app, &invocation);

@@ -6,6 +6,7 @@
 #include "cli/command.h"
 #include "cli/stop_watcher.h"
 #include "cli/store_options.h"
+#include "cli/token_file.h"
 #include "server/served_sampler.h"
 
 namespace xorbit {
@@ -18,16 +19,6 @@ struct ServeOptions {
   bool log = false;
   ServeRequest request;
 };
-
-// A token by itself in a file: command lines can be read by everybody on the machine.
-Result<std::string> ReadToken(const std::string& path) {
-  if (path.empty()) return std::string();
-  XORBIT_ASSIGN_OR_RETURN(const Buffer bytes, ReadWholeFile(path, 4096));
-  std::string token(AsText(bytes));
-  token.erase(token.find_last_not_of(" \r\n") + 1);
-  if (token.empty()) return UsageError(path + " holds no token");
-  return token;
-}
 
 // What waits for this command to be ready reads it, so it must not wait in a buffer.
 Status Announce(const ServedSampler& served, const ServeRequest& request, uint64_t version, const std::string& stream,

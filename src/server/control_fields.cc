@@ -14,7 +14,7 @@ constexpr size_t kMaxTextBytes = 4096;  // of any one field
 JsonShape BodyShape() {
   JsonShape shape = JsonShape::Object({"session_id", "engine_id", "manifest_path", "manifest_sha256", "stream_id",
                                        "plan_digest", "base_version", "target_version", "flush_cache", "abort_all_requests",
-                                       "release_state", "keep_pause", "mode", "action", "new_version"});
+                                       "release_state", "keep_pause", "mode", "action", "new_version", "lease_ms"});
   JsonShape participant;
   participant.fields.push_back({"identity", JsonShape::Object({"engine_id", "pid", "start_ticks"})});
   shape.fields.push_back({"participants", JsonShape::Each(std::move(participant), kMaxParticipants)});
@@ -100,6 +100,9 @@ Status ReadBody(const Json& body, ControlFields* fields) {
   XORBIT_RETURN_IF_ERROR(ReadText(body, "new_version", &fields->new_version));
   XORBIT_RETURN_IF_ERROR(ReadNumber(body, "base_version", &fields->base_version));
   XORBIT_RETURN_IF_ERROR(ReadTarget(body, fields));
+  if (const Json* lease = Find(body, "lease_ms")) {
+    XORBIT_ASSIGN_OR_RETURN(fields->lease_ms, AsUnsigned(*lease, "lease_ms", kMaxLeaseMs));
+  }
   XORBIT_RETURN_IF_ERROR(ReadBool(body, "keep_pause", &fields->keep_pause));
   // There is no cache, no request and no state of ours that these could ask about: read for their type alone.
   bool ignored = false;

@@ -13,6 +13,7 @@
 namespace xorbit {
 
 inline constexpr uint64_t kMaxParticipants = 4096;
+inline constexpr uint64_t kMaxLeaseMs = 86'400'000;
 
 struct Participant {
   std::string engine_id;
@@ -29,6 +30,7 @@ struct ControlFields {
   std::optional<std::string> plan_digest;
   std::optional<uint64_t> base_version;
   std::optional<uint64_t> target_version;  // nothing for "latest"
+  uint64_t lease_ms = 0;
   bool wants_latest = false;
   std::vector<Participant> participants;
 

@@ -32,6 +32,7 @@ OrderedJson ReceiptJson(SamplerSession& session, const SessionReceipt& receipt) 
           {"applied_version", receipt.applied_version},
           {"plan_digest", ToHex(session.stream().layout().digest())},
           {"result", receipt.result},
+          {"paused", session.is_paused()},
           {"change_count", receipt.change_count},
           {"fetched_bytes", receipt.fetched_bytes},
           {"staged_bytes", receipt.staged_bytes},
@@ -112,7 +113,7 @@ HttpReply HandlePrepareDelta(SamplerSession& session, const ControlFields& field
     if (!target) {
       XORBIT_ASSIGN_OR_RETURN(target, session.Newest());
     }
-    return session.Prepare({fields.session_id, fields.base_version, *target});
+    return session.Prepare({fields.session_id, fields.base_version, *target, std::chrono::milliseconds(fields.lease_ms)});
   }();
   return ReplyOf(session, receipt);
 }

@@ -96,6 +96,32 @@ TEST_F(RoutesTest, AnUpdateGoesStepByStep) {
   EXPECT_EQ(StateOf(Post("/clear_gpu_delta_state")), "IDLE");
 }
 
+// Whatever step its driver dies at, the sampler goes back to serving one whole version.
+TEST_F(RoutesTest, ASessionThatIsLeftAloneEndsByItself) {
+  Start();
+  model_.live().PublishAll();
+  const std::string order = R"(,"target_version":2,"lease_ms":20)";
+  const auto await = [&](std::string_view state) {
+    while (StateOf(Post("/get_gpu_delta_info")) != state) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  ASSERT_EQ(Post("/prepare_gpu_delta", OfSession(order)).status, 200);
+  await("ABORTED");
+  EXPECT_THAT(Post("/apply_gpu_delta", OfSession()).body, HasSubstr("the driver has given no sign for 20 ms"));
+  EXPECT_TRUE(model_.Holds(*served_, 0));
+
+  ASSERT_EQ(Post("/prepare_gpu_delta", R"({"session_id":"t","target_version":2,"lease_ms":2000})").status, 200);
+  await("PREPARED");
+  ASSERT_EQ(Post("/apply_gpu_delta", R"({"session_id":"t"})").status, 200);
+  await("RESUMED");
+  EXPECT_EQ(Read(Ask("GET", "/is_paused"))["is_paused"], false);
+  EXPECT_TRUE(model_.Holds(*served_, 2));
+
+  ASSERT_EQ(Post("/prepare_gpu_delta", R"({"session_id":"u","target_version":0,"lease_ms":0})").status, 200);
+  await("PREPARED");
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(StateOf(Post("/get_gpu_delta_info")), "PREPARED");
+}
+
 TEST_F(RoutesTest, AWrongOrderIsRefusedAndChangesNothing) {
   Start();
   model_.live().PublishAll();

@@ -43,7 +43,14 @@ void SamplerSession::Run(const std::stop_token& stop) {
     return;
   }
   std::unique_lock lock(mutex_);
-  while (changed_.wait(lock, stop, [this] { return prepare_is_wanted_; })) PrepareWanted(lock);
+  while (!stop.stop_requested()) {
+    const Deadline lease_end = lease_end_;  // it may move while this waits: then the next round waits for the rest
+    if (changed_.wait_until(lock, stop, lease_end, [this] { return prepare_is_wanted_; })) {
+      PrepareWanted(lock);
+    } else if (std::chrono::steady_clock::now() >= lease_end_) {
+      EndAbandonedLocked();
+    }
+  }
 }
 
 void SamplerSession::PrepareWanted(std::unique_lock<std::mutex>& lock) {
@@ -92,6 +99,8 @@ Status SamplerSession::BeginLocked(const std::string& session_id, uint64_t targe
   receipt_.applied_version = applied;
   receipt_.target_version = target;
   abort_is_wanted_ = false;
+  lease_ = std::chrono::milliseconds(0);
+  RenewLeaseLocked();
   return {};
 }
 
@@ -110,7 +119,10 @@ Result<SessionReceipt> SamplerSession::Prepare(const SessionOrder& order) {
   XORBIT_RETURN_IF_ERROR(stream_.CommittedRecord(order.target_version).status());
   const std::lock_guard lock(mutex_);
   if (receipt_.session_id == order.session_id) {
-    if (receipt_.target_version == order.target_version) return ReceiptLocked();
+    if (receipt_.target_version == order.target_version) {
+      RenewLeaseLocked();
+      return ReceiptLocked();
+    }
     return RefusedError("session " + Quoted(order.session_id) + " is about version " + std::to_string(receipt_.target_version));
   }
   const uint64_t applied = receipt_.applied_version;
@@ -122,14 +134,17 @@ Result<SessionReceipt> SamplerSession::Prepare(const SessionOrder& order) {
     return RefusedError("version " + std::to_string(applied) + " is applied already");
   }
   XORBIT_RETURN_IF_ERROR(BeginLocked(order.session_id, order.target_version));
+  lease_ = order.lease;
+  RenewLeaseLocked();
   prepare_is_wanted_ = true;
   changed_.notify_all();
   return ReceiptLocked();
 }
 
-Result<SessionReceipt> SamplerSession::StatusOf(const std::string& session_id) const {
+Result<SessionReceipt> SamplerSession::StatusOf(const std::string& session_id) {
   const std::lock_guard lock(mutex_);
   XORBIT_RETURN_IF_ERROR(CheckSessionLocked(session_id, receipt_.state));
+  RenewLeaseLocked();
   return ReceiptLocked();
 }
 
@@ -159,6 +174,7 @@ void SamplerSession::EndApply(const Status& status) {
   receipt_.applied_version = receiver.version();
   was_current_ = was_current_ || receipt_.applied_version >= newest_at_start_;
   receipt_.state = SessionState::kApplied;
+  RenewLeaseLocked();
   if (!status.ok()) {
     receipt_.state = receiver.state() == SyncState::kBroken ? SessionState::kPoisoned : SessionState::kFailed;
     receipt_.result = status.message();
@@ -182,6 +198,12 @@ Result<SessionReceipt> SamplerSession::Apply(const std::string& session_id) {
 Result<SessionReceipt> SamplerSession::Resume(const std::string& session_id, bool keep_pause) {
   const std::lock_guard lock(mutex_);
   XORBIT_RETURN_IF_ERROR(CheckSessionLocked(session_id, SessionState::kApplied));
+  OpenGateLocked(keep_pause);
+  return ReceiptLocked();
+}
+
+// From applied into resumed.
+void SamplerSession::OpenGateLocked(bool keep_pause) {
   receipt_.state = SessionState::kResumed;
   receipt_.resumed_ns = SteadyNs();
   if (keep_pause && !is_paused_) {
@@ -189,7 +211,22 @@ Result<SessionReceipt> SamplerSession::Resume(const std::string& session_id, boo
   } else {
     sampler_.Release();
   }
-  return ReceiptLocked();
+}
+
+// The lease has run out. What is neither prepared nor applied is on its way to be, or needs no driver.
+void SamplerSession::EndAbandonedLocked() {
+  lease_end_ = Deadline::max();
+  const std::string why = "the driver has given no sign for " + std::to_string(lease_.count()) + " ms";
+  if (receipt_.state == SessionState::kPrepared) {
+    sampler_.receiver().Abort();
+    receipt_.state = SessionState::kAborted;
+    receipt_.result = why;
+  } else if (receipt_.state == SessionState::kApplied) {
+    OpenGateLocked(/*keep_pause=*/false);
+    receipt_.result = why;
+  } else if (receipt_.state == SessionState::kPreparing) {
+    RenewLeaseLocked();
+  }
 }
 
 Result<SessionReceipt> SamplerSession::Abort(const std::string& session_id) {

@@ -46,6 +46,9 @@ struct SessionOrder {
   std::string session_id;
   std::optional<uint64_t> base_version;  // none: whatever is applied
   uint64_t target_version = 0;
+  // How long the session waits for the driver's next word before it ends by itself: prepared, it is aborted; applied, it is
+  // resumed. So whatever becomes of the driver, one whole version is served. 0: for ever.
+  std::chrono::milliseconds lease{0};
 };
 
 struct WeightsChecksum {
@@ -67,7 +70,7 @@ class SamplerSession {
   // --- an update step by step ---
   // Begins to prepare and returns; ask StatusOf. Again with the same order: what has come of it.
   Result<SessionReceipt> Prepare(const SessionOrder& order);
-  Result<SessionReceipt> StatusOf(const std::string& session_id) const;
+  Result<SessionReceipt> StatusOf(const std::string& session_id);  // a sign of life, as are all calls about a session
   // From prepared: closes the gate, applies, checks, and leaves the gate closed. After an error the old version is served, or
   // the sampler is poisoned.
   Result<SessionReceipt> Apply(const std::string& session_id);
@@ -109,6 +112,9 @@ class SamplerSession {
   Status NoteOneCallPrepared();
   Status ApplyPrepared();
   void EndApply(const Status& status);
+  void OpenGateLocked(bool keep_pause);
+  void RenewLeaseLocked() { lease_end_ = lease_.count() == 0 ? Deadline::max() : std::chrono::steady_clock::now() + lease_; }
+  void EndAbandonedLocked();
 
   Stream& stream_;
   HostSampler& sampler_;
@@ -125,6 +131,8 @@ class SamplerSession {
   SessionReceipt receipt_;          // guarded by mutex_, as all below
   bool prepare_is_wanted_ = false;  // by Run
   bool abort_is_wanted_ = false;
+  std::chrono::milliseconds lease_{0};
+  Deadline lease_end_ = Deadline::max();
   bool is_paused_ = false;  // by PauseGeneration
   bool was_current_ = false;
   std::string broken_;      // why the follower has ended

@@ -1,0 +1,145 @@
+#include "drive/drive.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <random>
+#include <thread>
+
+#include "base/parallel.h"
+#include "base/stopwatch.h"
+#include "base/text.h"
+
+namespace xorbit {
+namespace {
+
+constexpr std::chrono::seconds kStorePatience{60};
+constexpr int kIdDigits = 8;
+
+int64_t NowMs() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::string NewSyncId(uint64_t version) {
+  std::random_device random;
+  return "drive-" + std::to_string(version) + "-" + ToHex(random(), kIdDigits) + ToHex(random(), kIdDigits);
+}
+
+// One round, with the machine that its threads share.
+class Round {
+ public:
+  Round(Stream& stream, const DriveRequest& request, uint64_t version, const std::vector<bool>& is_required)
+      : request_(request),
+        options_{request.token, stream.info().stream_id},
+        sync_id_(NewSyncId(version)),
+        update_(request.rules, options_.stream_id, version, sync_id_, is_required, NowMs()) {}
+
+  DriveReport Run() {
+    const Stopwatch watch;
+    const uint64_t count = request_.engines.size();
+    (void)ParallelFor(static_cast<int>(count), count, [&](uint64_t index) -> Status {
+      RunEngine(index);
+      return {};
+    });
+    DriveReport report;
+    report.version = update_.target();
+    report.sync_id = sync_id_;
+    report.abort_reason = update_.abort_reason();
+    report.engines = update_.engines();
+    report.seconds = watch.seconds();
+    return report;
+  }
+
+ private:
+  void RunEngine(uint64_t index) {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      const DriveOrder order = update_.Next(index, NowMs());
+      changed_.notify_all();  // what the time alone has decided concerns the others too
+      if (order.step == DriveStep::kOver) return;
+      if (order.step == DriveStep::kWait) {
+        Wait(lock, order.wake_ms);
+        continue;
+      }
+      lock.unlock();
+      const EngineReply reply = CallEngine(request_.engines[index], options_, request_.rules, order, sync_id_);
+      lock.lock();
+      update_.NoteReply(index, order.step, reply, NowMs());
+      changed_.notify_all();
+    }
+  }
+
+  void Wait(std::unique_lock<std::mutex>& lock, int64_t wake_ms) {
+    changed_.wait_for(lock, std::chrono::milliseconds(std::clamp<int64_t>(wake_ms - NowMs(), 1, 1'000)));
+  }
+
+  const DriveRequest& request_;
+  CallerOptions options_;
+  std::string sync_id_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  DrivenUpdate update_;  // guarded by mutex_
+};
+
+// What people and programs must hear of: anything but another look at engines that stand as they stood.
+bool IsNews(const DriveReport& last, const DriveReport& now) {
+  if (last.version != now.version || last.engines.size() != now.engines.size()) return true;
+  for (size_t i = 0; i < now.engines.size(); ++i) {
+    if (last.engines[i].standing != now.engines[i].standing) return true;
+    if (now.engines[i].was_recovered) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool DriveReport::all_current() const {
+  return std::ranges::all_of(engines, [](const DrivenEngine& engine) { return engine.standing == Standing::kCurrent; });
+}
+
+Result<DriveReport> DriveOnce(Stream& stream, const DriveRequest& request) {
+  uint64_t version = request.version.value_or(0);
+  if (!request.version) {
+    XORBIT_ASSIGN_OR_RETURN(version, stream.Newest());
+  }
+  XORBIT_RETURN_IF_ERROR(stream.CommittedRecord(version).status());
+  return Round(stream, request, version, std::vector<bool>(request.engines.size(), true)).Run();
+}
+
+Status DriveOn(Stream& stream, const DriveRequest& request, const std::stop_token& stop,
+               const std::function<void(const DriveReport& report)>& report) {
+  std::mutex mutex;
+  std::condition_variable_any never;
+  const auto sleep = [&] {
+    std::unique_lock lock(mutex);
+    never.wait_for(lock, stop, request.poll_interval, [] { return false; });
+  };
+  std::vector<bool> is_required(request.engines.size(), true);
+  DriveReport last;
+  auto store_heard = std::chrono::steady_clock::now();
+  auto checked = store_heard;
+  while (!stop.stop_requested()) {
+    const Result<uint64_t> newest = stream.Newest();
+    const auto now = std::chrono::steady_clock::now();
+    if (!newest.ok()) {
+      if (now - store_heard > kStorePatience) return newest.status();
+      sleep();
+      continue;
+    }
+    store_heard = now;
+    const bool is_new = last.engines.empty() || *newest != last.version;
+    if (!is_new && now - checked < request.check_interval) {
+      sleep();
+      continue;
+    }
+    const DriveReport current = Round(stream, request, *newest, is_required).Run();
+    checked = std::chrono::steady_clock::now();
+    for (size_t i = 0; i < is_required.size(); ++i) is_required[i] = current.engines[i].standing != Standing::kDropped;
+    if (IsNews(last, current)) report(current);
+    last = current;
+  }
+  return {};
+}
+
+}  // namespace xorbit

@@ -1,0 +1,136 @@
+// The driver against real servers over loopback.
+#include "drive/drive.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "server/testing/served_model.h"
+
+namespace xorbit {
+namespace {
+
+using testing::HasSubstr;
+
+class DriveTest : public testing::Test {
+ protected:
+  void StartEngines(size_t count) {
+    for (size_t i = 0; i < count; ++i) StartEngine(i);
+  }
+  void StartEngine(size_t index) {
+    if (servers_.size() <= index) servers_.resize(index + 1);
+    Server& server = servers_[index];
+    model_.request().engine_id = "engine-" + std::to_string(index);
+    model_.request().port = server.port;
+    server.served = model_.Start();
+    server.port = server.served->port();
+    server.thread = std::jthread([served = server.served.get()] { EXPECT_TRUE(served->Run().ok()); });
+  }
+  void StopEngine(size_t index) {
+    servers_[index].served->Stop();
+    servers_[index].thread.join();
+    servers_[index].served.reset();
+  }
+  void TearDown() override {
+    for (size_t i = 0; i < servers_.size(); ++i) {
+      if (servers_[i].served != nullptr) StopEngine(i);
+    }
+  }
+
+  DriveRequest Request(bool is_strict = true) {
+    DriveRequest request;
+    request.rules.is_strict = is_strict;
+    request.rules.silence_ms = 1'000;
+    request.check_interval = std::chrono::milliseconds(50);
+    for (const Server& server : servers_) {
+      request.engines.push_back({"http://127.0.0.1:" + std::to_string(server.port), {"127.0.0.1", server.port}});
+    }
+    return request;
+  }
+  void ExpectAllServe(uint64_t version) {
+    for (const Server& server : servers_) {
+      EXPECT_EQ(server.served->session().version(), version);
+      EXPECT_FALSE(server.served->session().is_paused());
+      EXPECT_TRUE(model_.Holds(*server.served, version));
+    }
+  }
+
+  struct Server {
+    uint16_t port = 0;
+    std::unique_ptr<ServedSampler> served;
+    std::jthread thread;
+  };
+  ServedModel model_;
+  std::vector<Server> servers_;
+};
+
+TEST_F(DriveTest, AllTogetherOrEachByItself) {
+  StartEngines(3);
+  model_.live().PublishAll();
+  Stream stream = Stream::Open(model_.store(), "").value();
+  DriveRequest request = Request();
+  request.version = 2;
+  Result<DriveReport> report = DriveOnce(stream, request);
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  EXPECT_TRUE(report->all_current()) << report->abort_reason;
+  ExpectAllServe(2);
+  request = Request(/*is_strict=*/false);
+  report = DriveOnce(stream, request);
+  ASSERT_TRUE(report.ok() && report->all_current());
+  ExpectAllServe(4);
+  request.version = 99;
+  EXPECT_EQ(DriveOnce(stream, request).status().code(), Code::kRefused);
+}
+
+TEST_F(DriveTest, ADeadEngineKeepsAStrictCohortAndNotTheOthers) {
+  StartEngines(3);
+  model_.live().PublishAll();
+  Stream stream = Stream::Open(model_.store(), "").value();
+  StopEngine(1);
+  const DriveReport strict = DriveOnce(stream, Request()).value();
+  EXPECT_FALSE(strict.all_current());
+  EXPECT_THAT(strict.abort_reason, HasSubstr("engine 2"));
+  EXPECT_TRUE(model_.Holds(*servers_[0].served, 0));
+  const DriveReport each = DriveOnce(stream, Request(/*is_strict=*/false)).value();
+  EXPECT_FALSE(each.all_current());
+  StartEngine(1);
+  EXPECT_FALSE(servers_[1].served->session().Readiness().ok());  // no traffic before it is current
+  EXPECT_TRUE(DriveOnce(stream, Request()).value().all_current());
+  EXPECT_TRUE(servers_[1].served->session().Readiness().ok());
+  ExpectAllServe(4);
+}
+
+TEST_F(DriveTest, FollowingWhileAnEngineGoesAndComesBack) {
+  StartEngines(3);
+  Stream stream = Stream::Open(model_.store(), "").value();
+  std::mutex mutex;
+  std::vector<DriveReport> reports;
+  const auto await_current = [&](uint64_t version) {
+    for (int i = 0; i < 6'000; ++i) {
+      {
+        const std::lock_guard lock(mutex);
+        if (!reports.empty() && reports.back().version == version && reports.back().all_current()) return;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    FAIL() << "never all at version " << version;
+  };
+  std::jthread driver([&](const std::stop_token& stop) {
+    EXPECT_TRUE(DriveOn(stream, Request(), stop, [&](const DriveReport& report) {
+                  const std::lock_guard lock(mutex);
+                  reports.push_back(report);
+                }).ok());
+  });
+  await_current(0);
+  model_.live().Publish();
+  await_current(1);
+  StopEngine(2);
+  model_.live().Publish();
+  StartEngine(2);
+  await_current(2);
+  ExpectAllServe(2);
+}
+
+}  // namespace
+}  // namespace xorbit

@@ -1,0 +1,139 @@
+// One update of several engines, as a pure state machine: replies and the time go in, what to ask whom next comes out. So every
+// order of events, failure and lost reply can be tested without a socket.
+//
+//   unknown -> known -> member -> preparing -> prepared -> applying -> applied -> current
+//                 \-> apart (recovered by one call) -/ \                  |
+//                                                  leaving -> kept     fencing -> dropped
+//
+// Strict: all engines change together. The decision to go falls once, when every engine is prepared. Whatever fails before it
+// makes all of them abort and serve what they did; whatever fails after it is dropped, with its gate closed, and nobody resumes
+// before all others have applied. An engine that was not there before, or lags behind, stops nobody: it is brought along if it
+// can be, and dropped in the same way if not. Independent: each engine goes through the steps by itself.
+//
+// A driver that died is no special case: the next one finds the sessions that it has left, takes over those that lead to its
+// own target, and takes an engine that has applied for the word that the decision to go has fallen.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "drive/engine_reply.h"
+
+namespace xorbit {
+
+struct DriveRules {
+  bool is_strict = true;
+  int64_t silence_ms = 5'000;    // who says nothing for so long is gone
+  int64_t prepare_ms = 600'000;  // to fetch, verify and pre-flight
+  int64_t apply_ms = 30'000;
+  int64_t lease_ms = 15'000;  // what engines wait for the driver's next word
+};
+
+enum class DriveStep : uint8_t {
+  kWait,      // nothing, until wake_ms or another engine's reply
+  kAsk,       // /get_gpu_delta_info
+  kRecover,   // /update_weights_from_gpu_delta
+  kContinue,  // /continue_generation
+  kPrepare,   // the reference's calls of these names
+  kPoll,
+  kApply,
+  kResume,
+  kAbort,
+  kFence,  // /pause_generation
+  kOver,   // nothing more
+};
+
+struct DriveOrder {
+  DriveStep step = DriveStep::kOver;
+  std::string session_id;
+  uint64_t version = 0;  // to prepare, or to recover to
+  uint64_t base_version = 0;
+  SamplerIdentity identity;
+  int64_t wake_ms = 0;
+};
+
+enum class Standing : uint8_t {
+  kUnknown,
+  kOccupied,  // another session is under way, and is ended first
+  kKnown,
+  kApart,    // serves another version than the others, or was left paused
+  kOpening,  // recovered; its gate is opened
+  kMember,
+  kPreparing,
+  kPrepared,
+  kApplying,
+  kApplied,
+  kLeaving,
+  kFencing,
+  // What an engine ends as:
+  kCurrent,  // serves the target
+  kKept,     // serves what it did
+  kDropped,  // did not come along
+};
+
+struct DrivenEngine {
+  Standing standing = Standing::kUnknown;
+  SamplerIdentity identity;
+  std::string session_id;
+  uint64_t applied_version = 0;  // as last heard
+  bool is_required = true;       // strict: its failure before the decision stops all
+  bool was_recovered = false;    // by one call
+  std::string why;               // not empty: dropped, or about to be
+  double pause_seconds = 0;
+  int64_t prepare_ms = 0;
+  int64_t heard_ms = 0;  // the last answer
+  int64_t sent_ms = 0;   // the last call
+  int64_t next_ms = 0;   // no call before
+  int64_t until_ms = 0;  // the standing's deadline
+  int64_t since_ms = 0;  // in this standing
+  Standing asked_as = Standing::kUnknown;
+  EngineReceipt occupant;  // of an occupied one
+};
+
+class DrivenUpdate {
+ public:
+  // `is_required` says for every engine whether a strict update is off if it fails; false for one that an earlier update has
+  // dropped. Times are milliseconds of any steady clock.
+  DrivenUpdate(const DriveRules& rules, std::string stream_id, uint64_t target, std::string session_id,
+               const std::vector<bool>& is_required, int64_t now_ms);
+
+  // What to do for this engine now. The reply goes to NoteReply before the next order.
+  DriveOrder Next(size_t index, int64_t now_ms);
+  void NoteReply(size_t index, DriveStep step, const EngineReply& reply, int64_t now_ms);
+
+  const std::vector<DrivenEngine>& engines() const { return engines_; }
+  uint64_t target() const { return target_; }
+  bool is_decided() const { return is_decided_; }
+  const std::string& abort_reason() const { return abort_reason_; }  // empty: was not aborted
+
+ private:
+  void Enter(DrivenEngine* engine, Standing standing, int64_t now_ms);
+  void Fail(size_t index, const std::string& why, int64_t now_ms);
+  Standing AfterLeaving(const DrivenEngine& engine) const;
+  void AbortAll(int64_t now_ms);
+  void AssignRoles(int64_t now_ms);
+  void AssignRole(DrivenEngine* engine, uint64_t base, int64_t now_ms);
+  void Settle(int64_t now_ms);
+  bool Any(std::initializer_list<Standing> standings) const;
+  void NoteInfo(size_t index, const EngineReply& reply, int64_t now_ms);
+  void NoteRecovered(size_t index, const EngineReply& reply, int64_t now_ms);
+  void NoteSession(size_t index, const EngineReply& reply, int64_t now_ms);
+  void NoteSilence(size_t index, DriveStep step, const std::string& message, int64_t now_ms);
+  DriveStep StepOf(const DrivenEngine& engine) const;
+
+  DriveRules rules_;
+  std::string stream_id_;
+  uint64_t target_;
+  std::string session_id_;
+  std::vector<DrivenEngine> engines_;
+  bool has_roles_ = false;
+  uint64_t base_ = 0;  // what apart engines are brought to
+  bool is_decided_ = false;
+  std::string abort_reason_;
+};
+
+bool IsOver(Standing standing);
+std::string_view NameOf(Standing standing);
+
+}  // namespace xorbit

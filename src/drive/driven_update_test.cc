@@ -1,0 +1,322 @@
+// The state machine against engines that are models: they keep sessions as xorbit serve does, lose replies, die, start again at
+// their base, and are left by drivers that die. Thousands of random courses, and the promises checked at every step.
+#include "drive/driven_update.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "base/testing/seed.h"
+
+namespace xorbit {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr std::string_view kStream = "run";
+
+// An engine's side, as far as a driver sees it.
+class ModelEngine {
+ public:
+  uint64_t applied = 0;
+  EngineReceipt session;
+  bool is_dead = false;
+  bool is_paused = false;  // by /pause_generation
+  bool fails_to_prepare = false;
+  bool fails_to_apply = false;
+
+  ModelEngine() { Restart(0); }
+  void Restart(uint64_t version) {
+    const uint64_t ticks = session.identity.start_ticks + 1;
+    session = EngineReceipt();
+    session.identity = {"engine", "host", 7, ticks};
+    session.stream_id = kStream;
+    applied = version;
+    is_paused = is_dead = false;
+  }
+  bool stands_still() const { return is_paused || StandsStill(session.state); }
+  bool serves(uint64_t version) const { return !is_dead && !stands_still() && applied == version; }
+
+  void LeaseEnds() {
+    if (session.state == SessionState::kPrepared) session.state = SessionState::kAborted;
+    if (session.state == SessionState::kApplied) session.state = SessionState::kResumed;
+  }
+
+  EngineReply Answer(const DriveOrder& order) {
+    EngineReply reply;
+    if (is_dead) {
+      reply.message = "nobody listens there";
+      return reply;
+    }
+    reply.has_answered = true;
+    reply.is_accepted = Work(order);
+    reply.message = reply.is_accepted ? "done" : "refused";
+    session.applied_version = applied;
+    session.paused = stands_still();
+    if (order.step != DriveStep::kContinue && order.step != DriveStep::kFence) reply.receipt = session;
+    return reply;
+  }
+
+ private:
+  bool Move(const DriveOrder& order, SessionState from, SessionState to) {
+    if (session.session_id != order.session_id || session.state != from) return false;
+    session.state = to;
+    return true;
+  }
+  bool Prepare(const DriveOrder& order) {
+    if (session.session_id == order.session_id) return session.target_version == order.version;
+    const bool is_me = order.identity.start_ticks == session.identity.start_ticks;
+    if (IsUnderWay(session.state) || !is_me || order.base_version != applied || order.version == applied) return false;
+    session.session_id = order.session_id;
+    session.target_version = order.version;
+    session.state = SessionState::kPreparing;
+    return true;
+  }
+  bool Work(const DriveOrder& order) {
+    switch (order.step) {
+      case DriveStep::kAsk:
+        return true;
+      case DriveStep::kRecover:
+        if (IsUnderWay(session.state)) return false;
+        applied = order.version;
+        session.session_id = "one call";
+        session.state = SessionState::kResumed;
+        return true;
+      case DriveStep::kPrepare:
+        return Prepare(order);
+      case DriveStep::kPoll:
+        if (Move(order, SessionState::kPreparing, fails_to_prepare ? SessionState::kFailed : SessionState::kPrepared))
+          return true;
+        return session.session_id == order.session_id;
+      case DriveStep::kApply:
+        if (!Move(order, SessionState::kPrepared, fails_to_apply ? SessionState::kFailed : SessionState::kApplied))
+          return false;
+        if (!fails_to_apply) applied = session.target_version;
+        return !fails_to_apply;
+      case DriveStep::kResume:
+        return Move(order, SessionState::kApplied, SessionState::kResumed);
+      case DriveStep::kAbort:
+        return Move(order, SessionState::kPrepared, SessionState::kAborted) ||
+               Move(order, SessionState::kPreparing, SessionState::kAborted);
+      case DriveStep::kContinue:
+        if (StandsStill(session.state)) return false;
+        is_paused = false;
+        return true;
+      case DriveStep::kFence:
+        is_paused = true;
+        return true;
+      case DriveStep::kWait:
+      case DriveStep::kOver:
+        break;
+    }
+    ADD_FAILURE() << "that is no call";
+    return false;
+  }
+};
+
+DriveRules Rules(bool is_strict) {
+  DriveRules rules;
+  rules.is_strict = is_strict;
+  rules.silence_ms = 500;
+  rules.prepare_ms = 5'000;
+  rules.apply_ms = 2'000;
+  rules.lease_ms = 1'000;
+  return rules;
+}
+
+class Fleet {
+ public:
+  explicit Fleet(size_t count) : engines(count) {}
+  std::vector<ModelEngine> engines;
+  int64_t now_ms = 1'000;
+  int round = 0;
+
+  DrivenUpdate Begin(bool is_strict, uint64_t target) {
+    return {Rules(is_strict),
+            std::string(kStream),
+            target,
+            "session-" + std::to_string(++round),
+            std::vector<bool>(engines.size(), true),
+            now_ms};
+  }
+  // One engine's turn; false if it has nothing more to do.
+  bool Turn(DrivenUpdate* update, size_t index, bool loses_reply = false) {
+    const DriveOrder order = update->Next(index, now_ms);
+    if (order.step == DriveStep::kOver) return false;
+    if (order.step == DriveStep::kWait) return true;
+    EngineReply reply = engines[index].Answer(order);
+    if (loses_reply) {
+      reply = EngineReply();
+      reply.message = "no answer";
+    }
+    update->NoteReply(index, order.step, reply, now_ms);
+    return true;
+  }
+  void RunToEnd(DrivenUpdate* update) {
+    for (bool more = true; more; now_ms += 10) {
+      more = false;
+      for (size_t i = 0; i < engines.size(); ++i) more |= Turn(update, i);
+      ASSERT_LT(now_ms, 1'000'000) << "it never ends";
+    }
+  }
+};
+
+TEST(DrivenUpdateTest, AllGoTogether) {
+  for (const bool is_strict : {true, false}) {
+    Fleet fleet(4);
+    DrivenUpdate update = fleet.Begin(is_strict, 3);
+    fleet.RunToEnd(&update);
+    for (const ModelEngine& engine : fleet.engines) EXPECT_TRUE(engine.serves(3));
+    for (const DrivenEngine& engine : update.engines()) EXPECT_EQ(engine.standing, Standing::kCurrent) << engine.why;
+  }
+}
+
+TEST(DrivenUpdateTest, WhateverFailsBeforeTheDecisionKeepsAllAtTheOldVersion) {
+  for (int trouble = 0; trouble < 2; ++trouble) {
+    Fleet fleet(3);
+    (trouble == 0 ? fleet.engines[1].is_dead : fleet.engines[1].fails_to_prepare) = true;
+    DrivenUpdate update = fleet.Begin(/*is_strict=*/true, 3);
+    fleet.RunToEnd(&update);
+    EXPECT_THAT(update.abort_reason(), HasSubstr("engine 2"));
+    EXPECT_TRUE(fleet.engines[0].serves(0) && fleet.engines[2].serves(0));
+    EXPECT_EQ(update.engines()[0].standing, Standing::kKept);
+    EXPECT_EQ(update.engines()[1].standing, Standing::kDropped);
+  }
+}
+
+TEST(DrivenUpdateTest, WhoFailsAfterTheDecisionIsFencedAndRecoversByOneCall) {
+  Fleet fleet(3);
+  fleet.engines[1].fails_to_apply = true;
+  DrivenUpdate update = fleet.Begin(/*is_strict=*/true, 3);
+  fleet.RunToEnd(&update);
+  EXPECT_TRUE(fleet.engines[0].serves(3) && fleet.engines[2].serves(3));
+  EXPECT_TRUE(fleet.engines[1].is_paused);
+  EXPECT_THAT(update.engines()[1].why, HasSubstr("its gate is closed"));
+  fleet.engines[1].fails_to_apply = false;
+  DrivenUpdate again = fleet.Begin(/*is_strict=*/true, 3);
+  fleet.RunToEnd(&again);
+  EXPECT_TRUE(fleet.engines[1].serves(3));
+  EXPECT_TRUE(again.engines()[1].was_recovered);
+}
+
+TEST(DrivenUpdateTest, IndependentEnginesDoNotWaitForAStraggler) {
+  Fleet fleet(3);
+  fleet.engines[1].is_dead = true;
+  DrivenUpdate update = fleet.Begin(/*is_strict=*/false, 3);
+  fleet.RunToEnd(&update);
+  EXPECT_TRUE(fleet.engines[0].serves(3) && fleet.engines[2].serves(3));
+  EXPECT_EQ(update.engines()[1].standing, Standing::kDropped);
+}
+
+TEST(DrivenUpdateTest, AnEngineThatWasStartedAgainCatchesUpAndComesAlong) {
+  Fleet fleet(3);
+  for (ModelEngine& engine : fleet.engines) engine.Restart(5);
+  fleet.engines[2].Restart(0);
+  DrivenUpdate update = fleet.Begin(/*is_strict=*/true, 6);
+  fleet.RunToEnd(&update);
+  for (const ModelEngine& engine : fleet.engines) EXPECT_TRUE(engine.serves(6));
+  EXPECT_TRUE(update.engines()[2].was_recovered);
+}
+
+TEST(DrivenUpdateTest, ANewDriverTakesOverWhatADeadOneHasLeft) {
+  // The dead driver has let two of three apply.
+  Fleet fleet(3);
+  DrivenUpdate dead = fleet.Begin(/*is_strict=*/true, 3);
+  while (fleet.engines[1].session.state != SessionState::kApplied) {
+    for (size_t i = 0; i < 2; ++i) fleet.Turn(&dead, i);
+    if (fleet.engines[2].session.state != SessionState::kPrepared) fleet.Turn(&dead, 2);
+    fleet.now_ms += 10;
+  }
+  ASSERT_EQ(fleet.engines[2].applied, 0U);
+  DrivenUpdate next = fleet.Begin(/*is_strict=*/true, 3);
+  fleet.RunToEnd(&next);
+  for (const ModelEngine& engine : fleet.engines) EXPECT_TRUE(engine.serves(3));
+  EXPECT_EQ(next.engines()[0].session_id, "session-1");
+
+  // One that was on its way to another version: its sessions are ended first.
+  DrivenUpdate other = fleet.Begin(/*is_strict=*/true, 4);
+  for (int i = 0; i < 3; ++i) {
+    for (size_t engine = 0; engine < 3; ++engine) fleet.Turn(&other, engine);
+  }
+  DrivenUpdate newest = fleet.Begin(/*is_strict=*/true, 5);
+  fleet.RunToEnd(&newest);
+  for (const ModelEngine& engine : fleet.engines) EXPECT_TRUE(engine.serves(5));
+}
+
+// Random courses: replies get lost, engines die and come back at their base, drivers die, leases run out.
+class Course {
+ public:
+  explicit Course(uint64_t seed) : random_(seed), fleet_(2 + random_() % 4) {}
+
+  void Run(bool is_strict) {
+    for (int round = 0; round < 6; ++round) {
+      DrivenUpdate update = fleet_.Begin(is_strict, 1 + random_() % 4);
+      const bool driver_dies = Chance(4);
+      for (int step = 0; Step(&update, is_strict); ++step) {
+        if (driver_dies && Chance(30)) break;
+        ASSERT_LT(step, 100'000) << "it never ends";
+      }
+      if (HasFailed()) return;
+    }
+    LastRound(is_strict);
+  }
+
+ private:
+  bool Chance(uint64_t in) { return random_() % in == 0; }
+  static bool HasFailed() { return testing::Test::HasFailure(); }
+
+  bool Step(DrivenUpdate* update, bool is_strict) {
+    fleet_.now_ms += static_cast<int64_t>(random_() % 40);
+    bool more = false;
+    for (size_t i = 0; i < fleet_.engines.size(); ++i) {
+      ModelEngine& engine = fleet_.engines[i];
+      if (Chance(150)) engine.is_dead = true;
+      if (engine.is_dead && Chance(20)) engine.Restart(0);
+      engine.fails_to_apply = Chance(40);
+      engine.fails_to_prepare = Chance(40);
+      if (Chance(300)) engine.LeaseEnds();
+      const bool was_applied = engine.session.state == SessionState::kApplied;
+      more |= fleet_.Turn(update, i, Chance(12));
+      if (was_applied && engine.session.state == SessionState::kResumed && is_strict) CheckMayResume(*update);
+    }
+    return more;
+  }
+
+  // The driver has let one resume: nobody may still be on the way to applying.
+  void CheckMayResume(const DrivenUpdate& update) {
+    if (!update.is_decided()) return;  // an applied session of an older target, which is ended first
+    for (const DrivenEngine& engine : update.engines()) {
+      EXPECT_TRUE(engine.standing == Standing::kApplied || IsOver(engine.standing)) << NameOf(engine.standing);
+    }
+  }
+
+  // Nothing fails any more: everybody ends at the target, open.
+  void LastRound(bool is_strict) {
+    for (ModelEngine& engine : fleet_.engines) {
+      if (engine.is_dead) engine.Restart(0);
+      engine.fails_to_apply = engine.fails_to_prepare = false;
+    }
+    fleet_.now_ms += 1'000;
+    for (int round = 0; round < 2; ++round) {
+      DrivenUpdate update = fleet_.Begin(is_strict, 5);
+      fleet_.RunToEnd(&update);
+    }
+    for (const ModelEngine& engine : fleet_.engines) EXPECT_TRUE(engine.serves(5)) << NameOf(engine.session.state);
+  }
+
+  std::mt19937_64 random_;
+  Fleet fleet_;
+};
+
+TEST(DrivenUpdateTest, RandomCoursesEndWithAllAtOneVersion) {
+  const uint64_t seed = TestSeed();
+  for (uint64_t i = 0; i < 4'000 && !testing::Test::HasFailure(); ++i) {
+    SCOPED_TRACE("seed " + std::to_string(seed + i));
+    Course(seed + i).Run(/*is_strict=*/i % 2 == 0);
+  }
+}
+
+}  // namespace
+}  // namespace xorbit

@@ -1,0 +1,36 @@
+// What an engine has answered, as a driver understands it: the receipt in the reply counts, not the reply's status. Replies are
+// lost, and a call that is tried again is refused although what it asked for has been done.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "server/sampler_identity.h"
+#include "server/session_state.h"
+#include "transport/http_message.h"
+
+namespace xorbit {
+
+struct EngineReceipt {
+  SamplerIdentity identity;
+  SessionState state = SessionState::kIdle;
+  std::string session_id;
+  std::string stream_id;
+  std::string result;  // of a failure: why
+  uint64_t target_version = 0;
+  uint64_t applied_version = 0;
+  bool paused = false;
+  double blocked_seconds = 0;  // of the last pause
+};
+
+struct EngineReply {
+  bool has_answered = false;  // false: nobody there, or not by the deadline, or no HTTP; `message` says which
+  bool is_accepted = false;
+  std::string message;
+  std::optional<EngineReceipt> receipt;  // also of most refusals
+};
+
+EngineReply ReadEngineReply(const Result<HttpReply>& reply);
+
+}  // namespace xorbit

@@ -9,7 +9,8 @@
 #include "base/stopwatch.h"
 #include "cli/demo_engine.h"
 #include "cli/demo_trainer.h"
-#include "journey/host_sampler.h"
+#include "journey/gated_sampler.h"
+#include "receive/host_memory.h"
 #include "receive/store_cohort.h"
 #include "tensor/fingerprint.h"
 #include "transport/folder_store.h"
@@ -98,16 +99,18 @@ class Fleet {
 
   std::vector<ConstBytes> BytesOf(uint64_t version) const { return checkpoints_[version].all_tensor_bytes(); }
 
-  Status Start(LiveMap map, CohortMember& member, uint64_t version, std::unique_ptr<HostSampler>* sampler) {
+  Status Start(LiveMap map, CohortMember& member, uint64_t version, std::unique_ptr<GatedSampler>* sampler) {
     ReceiverOptions options;
     options.threads = runtime_.threads;
-    XORBIT_ASSIGN_OR_RETURN(
-        *sampler, HostSampler::Start(*stream_, *runtime_.backend, std::move(map), BytesOf(version), version, member, options));
+    auto memory = std::make_unique<HostMemory>(stream_->layout(), std::move(map));
+    LoadTensors(memory->live(), BytesOf(version));
+    XORBIT_ASSIGN_OR_RETURN(*sampler,
+                            GatedSampler::Start(*stream_, *runtime_.backend, std::move(memory), version, member, options));
     return {};
   }
 
-  Status Prove(std::string_view who, const HostSampler& sampler, uint64_t version) const {
-    if (sampler.Holds(BytesOf(version))) return {};
+  Status Prove(std::string_view who, const GatedSampler& sampler, uint64_t version) const {
+    if (HoldsTensors(sampler.memory().live(), BytesOf(version))) return {};
     return CorruptError(fmt::format("{} does not hold version {}", who, version));
   }
 
@@ -122,9 +125,9 @@ class Fleet {
   std::unique_ptr<CohortMember> alone_member_ = AloneMember();
   std::unique_ptr<CohortMember> late_member_ = AloneMember();
   std::unique_ptr<CohortMember> pair_members_[2];
-  std::unique_ptr<HostSampler> alone_;
-  std::unique_ptr<HostSampler> late_;
-  std::unique_ptr<HostSampler> pair_[2];
+  std::unique_ptr<GatedSampler> alone_;
+  std::unique_ptr<GatedSampler> late_;
+  std::unique_ptr<GatedSampler> pair_[2];
 };
 
 // One version's way through the fleet.

@@ -1,4 +1,4 @@
-// xorbit serve CHECKPOINT --store STORE [--port N] [--stream S] [--follow]
+// xorbit serve (CHECKPOINT | --attach FILE) --store STORE [--port N] [--stream S] [--follow]
 #include <fmt/core.h>
 
 #include <cstdio>
@@ -33,6 +33,9 @@ Status Announce(const ServedSampler& served, const ServeRequest& request, uint64
 
 Result<Answer> RunServe(Session& session, const ServeOptions& options, bool json) {
   ServeRequest request = options.request;
+  if (request.checkpoint.empty() == request.attachment.empty()) {
+    return UsageError("serve needs a CHECKPOINT to load, or --attach with the file that an engine exports; one of them");
+  }
   XORBIT_ASSIGN_OR_RETURN(request.access.admin_token, ReadToken(options.admin_token_file));
   XORBIT_ASSIGN_OR_RETURN(request.access.read_token, ReadToken(options.read_token_file));
   request.store_root = options.store.store;
@@ -62,7 +65,9 @@ void AddServeCommand(CLI::App& app, Invocation* invocation) {
       AddCommand(app, invocation, "serve", "Hold a checkpoint in memory and update it over HTTP, or as the stream goes on",
                  [options, invocation](Session& session) { return RunServe(session, *options, invocation->common.json); });
   ServeRequest& request = options->request;
-  command->add_option("CHECKPOINT", request.checkpoint, "Loaded into memory; must be a version of the stream")->required();
+  command->add_option("CHECKPOINT", request.checkpoint, "Loaded into memory; must be a version of the stream");
+  command->add_option("--attach", request.attachment,
+                      "Instead of a checkpoint: the file by which an engine exports its own weights in shared memory");
   command->add_option("--store", options->store.store, "A folder, local or on a network file system")->required();
   command->add_option("--stream", options->store.stream_id, "Which stream; may be left out while the store has one");
   command->add_option("--port", request.port, "Where to listen; 0: the system chooses, and it is printed (0)");

@@ -105,27 +105,20 @@ HostMemory::HostMemory(const Layout& layout, LiveMap map) : map_(std::move(map))
   memory_ = {&map_, region_views_, kept_views_};
 }
 
-uint64_t HostMemory::byte_count() const {
-  uint64_t total = 0;
-  for (const Buffer& buffer : regions_) total += buffer.size();
-  for (const Buffer& buffer : kept_) total += buffer.size();
-  return total;
-}
-
-void HostMemory::Load(std::span<const ConstBytes> tensors) {
-  VisitMap(map_, [&](const Stretch& stretch) {
-    Copy(stretch, tensors[stretch.tensor_index], region_views_[stretch.region_index]);
+void LoadTensors(const LiveMemory& live, std::span<const ConstBytes> tensors) {
+  VisitMap(*live.map, [&](const Stretch& stretch) {
+    Copy(stretch, tensors[stretch.tensor_index], live.regions[stretch.region_index]);
     return true;
   });
-  for (size_t i = 0; i < kept_.size(); ++i) std::ranges::copy(tensors[map_.kept_tensors()[i]], kept_[i].begin());
+  for (size_t i = 0; i < live.kept.size(); ++i) std::ranges::copy(tensors[live.map->kept_tensors()[i]], live.kept[i].begin());
 }
 
-bool HostMemory::Holds(std::span<const ConstBytes> tensors) const {
-  for (size_t i = 0; i < kept_.size(); ++i) {
-    if (!std::ranges::equal(tensors[map_.kept_tensors()[i]], kept_[i])) return false;
+bool HoldsTensors(const LiveMemory& live, std::span<const ConstBytes> tensors) {
+  for (size_t i = 0; i < live.kept.size(); ++i) {
+    if (!std::ranges::equal(tensors[live.map->kept_tensors()[i]], live.kept[i])) return false;
   }
-  return VisitMap(map_, [&](const Stretch& stretch) {
-    return IsEqual(stretch, tensors[stretch.tensor_index], region_views_[stretch.region_index]);
+  return VisitMap(*live.map, [&](const Stretch& stretch) {
+    return IsEqual(stretch, tensors[stretch.tensor_index], live.regions[stretch.region_index]);
   });
 }
 

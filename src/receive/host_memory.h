@@ -6,26 +6,21 @@
 #include <vector>
 
 #include "base/bytes.h"
-#include "tensor/live_memory.h"
+#include "receive/served_memory.h"
 
 namespace xorbit {
 
-// Does not move: memory() refers to it.
-class HostMemory {
+// Puts the canonical bytes of a checkpoint (layout order) wherever the map of this host memory places them.
+void LoadTensors(const LiveMemory& live, std::span<const ConstBytes> tensors);
+// Whether this host memory holds, bit for bit, what LoadTensors would put there.
+bool HoldsTensors(const LiveMemory& live, std::span<const ConstBytes> tensors);
+
+class HostMemory final : public ServedMemory {
  public:
   // Memory for every region and kept copy of the map, all zero.
   explicit HostMemory(const Layout& layout, LiveMap map);
-  HostMemory(const HostMemory&) = delete;
-  HostMemory& operator=(const HostMemory&) = delete;
 
-  const LiveMemory& memory() const { return memory_; }
-  const LiveMap& map() const { return map_; }
-  uint64_t byte_count() const;  // of regions and copies
-
-  // Puts the canonical bytes of a checkpoint (layout order) wherever the map places them.
-  void Load(std::span<const ConstBytes> tensors);
-  // Whether memory holds, bit for bit, what Load(tensors) would put there.
-  bool Holds(std::span<const ConstBytes> tensors) const;
+  const LiveMemory& live() const override { return memory_; }
 
  private:
   LiveMap map_;

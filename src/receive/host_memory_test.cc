@@ -1,5 +1,5 @@
-// Loading must put every bit where the map places it, by the reckoning of the tests' own random memory, and Holds must notice
-// any single wrong one.
+// Loading must put every bit where the map places it, by the reckoning of the tests' own random memory, and HoldsTensors must
+// notice any single wrong one.
 #include "receive/host_memory.h"
 
 #include <gtest/gtest.h>
@@ -22,11 +22,11 @@ TEST(HostMemory, LoadsWhatTheMapPlaces) {
     for (const MutableBytes region : wanted.memory().regions) std::ranges::fill(region, uint8_t{0});
     wanted.Fill(tensors.bytes());
     HostMemory memory(layout, map);
-    memory.Load(tensors.bytes());
+    LoadTensors(memory.live(), tensors.bytes());
     for (size_t i = 0; i < map.regions().size(); ++i) {
-      ASSERT_TRUE(std::ranges::equal(memory.memory().regions[i], wanted.memory().regions[i])) << "region " << i;
+      ASSERT_TRUE(std::ranges::equal(memory.live().regions[i], wanted.memory().regions[i])) << "region " << i;
     }
-    EXPECT_TRUE(memory.Holds(tensors.bytes()));
+    EXPECT_TRUE(HoldsTensors(memory.live(), tensors.bytes()));
     RandomTensors other(random, layout);
     other.CopyFrom(tensors);
     other.Mutate(random, layout, 300);
@@ -37,7 +37,7 @@ TEST(HostMemory, LoadsWhatTheMapPlaces) {
           placed_change || !map.pieces_of(t).empty() || std::ranges::find(map.kept_tensors(), t) != map.kept_tensors().end();
     }
     if (placed_change) {
-      EXPECT_FALSE(memory.Holds(other.bytes()));
+      EXPECT_FALSE(HoldsTensors(memory.live(), other.bytes()));
     }
   }
 }

@@ -59,6 +59,7 @@ Status SamplerSession::Readiness() const {
   if (!broken_.empty()) return RefusedError("broken: " + broken_ + "; start this sampler again");
   if (receipt_.state == SessionState::kPoisoned)
     return RefusedError("poisoned: " + receipt_.result + "; start this sampler again");
+  XORBIT_RETURN_IF_ERROR(sampler_.memory().Readiness());
   const uint64_t applied = ReceiptLocked().applied_version;
   if (was_current_ || applied >= newest_at_start_) return {};
   return RefusedError("catching up: version " + std::to_string(applied) + " of " + std::to_string(newest_at_start_));

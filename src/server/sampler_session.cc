@@ -16,13 +16,13 @@ int64_t SteadyNs() {
 
 }  // namespace
 
-Result<std::unique_ptr<SamplerSession>> SamplerSession::Make(Stream& stream, HostSampler& sampler, const Backend& backend,
+Result<std::unique_ptr<SamplerSession>> SamplerSession::Make(Stream& stream, GatedSampler& sampler, const Backend& backend,
                                                              const SessionOptions& options) {
   XORBIT_ASSIGN_OR_RETURN(const uint64_t newest, stream.Newest());
   return std::unique_ptr<SamplerSession>(new SamplerSession(stream, sampler, backend, options, newest));  // tidy-allow: private
 }
 
-SamplerSession::SamplerSession(Stream& stream, HostSampler& sampler, const Backend& backend, const SessionOptions& options,
+SamplerSession::SamplerSession(Stream& stream, GatedSampler& sampler, const Backend& backend, const SessionOptions& options,
                                uint64_t newest_at_start)
     : stream_(stream),
       sampler_(sampler),

@@ -9,7 +9,7 @@
 #include <stop_token>
 #include <string>
 
-#include "journey/host_sampler.h"
+#include "journey/gated_sampler.h"
 #include "receive/follower.h"
 #include "server/sampler_identity.h"
 #include "server/serving_counters.h"
@@ -19,7 +19,8 @@ namespace xorbit {
 
 struct SessionOptions {
   std::string engine_id;
-  std::string checkpoint;  // as the user named it
+  std::string checkpoint;  // as the user named it, or the attachment
+  std::string memory;      // whose: "own" or "attached"
   fs::path store_root;     // manifests must lie below it
   int threads = 1;
   bool follows = false;
@@ -61,7 +62,7 @@ struct WeightsChecksum {
 class SamplerSession {
  public:
   // Stream and sampler outlive it; the sampler's receiver is used by nobody else. kIo and the like from the store.
-  static Result<std::unique_ptr<SamplerSession>> Make(Stream& stream, HostSampler& sampler, const Backend& backend,
+  static Result<std::unique_ptr<SamplerSession>> Make(Stream& stream, GatedSampler& sampler, const Backend& backend,
                                                       const SessionOptions& options);
 
   // Does what must go on beside the calls: prepares, or follows the stream. One thread, until `stop`.
@@ -103,7 +104,7 @@ class SamplerSession {
   const SamplerIdentity& identity() const { return identity_; }
 
  private:
-  SamplerSession(Stream& stream, HostSampler& sampler, const Backend& backend, const SessionOptions& options,
+  SamplerSession(Stream& stream, GatedSampler& sampler, const Backend& backend, const SessionOptions& options,
                  uint64_t newest_at_start);
   Status BeginLocked(const std::string& session_id, uint64_t target);
   Status CheckSessionLocked(const std::string& session_id, SessionState wanted) const;
@@ -117,7 +118,7 @@ class SamplerSession {
   void EndAbandonedLocked();
 
   Stream& stream_;
-  HostSampler& sampler_;
+  GatedSampler& sampler_;
   const Backend& backend_;
   const SessionOptions options_;
   const SamplerIdentity identity_;

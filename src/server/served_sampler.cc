@@ -6,8 +6,8 @@
 #include "base/parallel.h"
 #include "base/stopwatch.h"
 #include "base/text.h"
-#include "journey/store_journey.h"
 #include "server/reply.h"
+#include "server/sampler_memory.h"
 
 namespace xorbit {
 
@@ -19,23 +19,17 @@ Result<std::unique_ptr<ServedSampler>> ServedSampler::Start(const Runtime& runti
   XORBIT_ASSIGN_OR_RETURN(Stream stream, Stream::Open(store, request.stream_id));
   std::unique_ptr<ServedSampler> served(new ServedSampler(std::move(stream), request));  // tidy-allow: private
   Stream& own = served->stream_;
-  const std::string name = Quoted(request.checkpoint.string());
-  XORBIT_ASSIGN_OR_RETURN(const Checkpoint checkpoint, OpenSettled(request.checkpoint));
-  XORBIT_RETURN_IF_ERROR(RequireSameLayout(checkpoint.layout(), name, own.layout(), "the stream"));
-  const std::vector<ConstBytes> tensors = checkpoint.all_tensor_bytes();
-  const StateDigest state = runtime.backend->Scan(own.layout(), tensors, ScanScope::kAll, runtime.threads);
-  XORBIT_ASSIGN_OR_RETURN(const std::optional<uint64_t> version, VersionOfState(own, state));
-  if (!version) {
-    return RefusedError(name + " is no version of stream " + Quoted(own.info().stream_id) +
-                        ": bring it to one with xorbit pull");
-  }
+  const bool is_attached = !request.attachment.empty();
+  XORBIT_ASSIGN_OR_RETURN(SamplerMemory found, is_attached ? AttachMemory(runtime, own, request.attachment)
+                                                           : LoadOwnMemory(runtime, own, request.checkpoint));
   ReceiverOptions options;
   options.threads = runtime.threads;
-  XORBIT_ASSIGN_OR_RETURN(served->sampler_, HostSampler::Start(own, *runtime.backend, CanonicalMap(own.layout()), tensors,
-                                                               *version, *served->member_, options));
+  XORBIT_ASSIGN_OR_RETURN(served->sampler_, GatedSampler::Start(own, *runtime.backend, std::move(found.memory), found.version,
+                                                                *served->member_, options));
   SessionOptions session;
   session.engine_id = request.engine_id;
-  session.checkpoint = request.checkpoint.string();
+  session.checkpoint = (is_attached ? request.attachment : request.checkpoint).string();
+  session.memory = is_attached ? "attached" : "own";
   session.store_root = request.store_root;
   session.threads = runtime.threads;
   session.follows = request.follows;

@@ -7,7 +7,7 @@
 #include <stop_token>
 #include <string>
 
-#include "journey/host_sampler.h"
+#include "journey/gated_sampler.h"
 #include "journey/journey.h"
 #include "server/routes.h"
 #include "server/sampler_session.h"
@@ -18,6 +18,7 @@ namespace xorbit {
 
 struct ServeRequest {
   fs::path checkpoint;    // must be a version of the stream
+  fs::path attachment;    // instead of a checkpoint: what an engine exports
   fs::path store_root;    // the folder behind the store: manifests that a request names must lie below it
   std::string stream_id;  // empty: the store's only one
   bool follows = false;
@@ -31,14 +32,14 @@ struct ServeRequest {
 
 class ServedSampler {
  public:
-  // Loads the checkpoint into memory of its own, proves which version it is, and listens. kRefused if it is no version of the
-  // stream. kUsage for an address that others can reach without an admin token. The store and what `runtime` points to outlive
-  // it.
+  // Loads the checkpoint into memory of its own, or attaches to an engine's, proves which version it is, and listens. kRefused
+  // if it is no version of the stream. kUsage for an address that others can reach without an admin token. The store and what
+  // `runtime` points to outlive it.
   static Result<std::unique_ptr<ServedSampler>> Start(const Runtime& runtime, ObjectStore& store, const ServeRequest& request);
 
   uint16_t port() const { return server_->port(); }
   SamplerSession& session() { return *session_; }
-  const HostSampler& sampler() const { return *sampler_; }
+  const GatedSampler& sampler() const { return *sampler_; }
   HttpReply Answer(const HttpRequest& request);  // counted and logged
 
   // Answers requests, and follows or prepares beside them, until Stop. Requests under way are answered first.
@@ -53,7 +54,7 @@ class ServedSampler {
   AccessRules access_;
   std::function<void(const std::string& line)> log_;
   std::unique_ptr<CohortMember> member_ = AloneMember();
-  std::unique_ptr<HostSampler> sampler_;
+  std::unique_ptr<GatedSampler> sampler_;
   std::unique_ptr<SamplerSession> session_;
   std::unique_ptr<HttpServer> server_;
   std::stop_source stop_;

@@ -27,7 +27,7 @@ HttpReply HandleServerInfo(SamplerSession& session, const ControlFields& /*field
                       {"engine_id", identity.engine_id},
                       {"hostname", identity.hostname},
                       {"pid", identity.pid},
-                      {"memory", "own"},
+                      {"memory", session.options().memory},
                       {"engine", nullptr},
                       {"kv_cache", nullptr},
                       {"checkpoint", session.options().checkpoint},

@@ -16,8 +16,9 @@
 #include "base/temporary_folder.h"
 #include "base/testing/seed.h"
 #include "delta/oracle.h"
-#include "journey/host_sampler.h"
+#include "journey/gated_sampler.h"
 #include "publish/trainer_checkpoint.h"
+#include "receive/host_memory.h"
 #include "store/fetch.h"
 #include "store/testing/stream_info_of.h"
 #include "tensor/random_live_map.h"
@@ -38,7 +39,9 @@ class TrainerProcessesTest : public testing::TestWithParam<uint32_t> {
     place_.board = new (memory) Board();  // tidy-allow: placement into memory that fork shares
     place_.board->last_version = UINT64_MAX;
     for (LiveMap map : {CanonicalMap(model_.layout()), RandomLiveMap(random_, model_.layout()).Make()}) {
-      auto sampler = HostSampler::Start(stream_, *backend_, std::move(map), model_.served(), 0, *alone_, {});
+      auto memory = std::make_unique<HostMemory>(model_.layout(), std::move(map));
+      LoadTensors(memory->live(), model_.served());
+      auto sampler = GatedSampler::Start(stream_, *backend_, std::move(memory), 0, *alone_, {});
       EXPECT_TRUE(sampler.ok()) << sampler.status().message();
       samplers_.push_back(std::move(sampler).value());
     }
@@ -109,7 +112,7 @@ class TrainerProcessesTest : public testing::TestWithParam<uint32_t> {
     for (const auto& sampler : samplers_) {
       const Status status = sampler->receiver().Sync(version);
       ASSERT_TRUE(status.ok()) << status.message();
-      ASSERT_TRUE(sampler->Holds((*expected)->bytes())) << "version " << version;
+      ASSERT_TRUE(HoldsTensors(sampler->memory().live(), (*expected)->bytes())) << "version " << version;
     }
   }
 
@@ -149,7 +152,7 @@ class TrainerProcessesTest : public testing::TestWithParam<uint32_t> {
   Stream stream_ = Stream::Create(*store_, StreamInfoOf(model_.layout(), model_.served(), "run"), model_.layout()).value();
   std::unique_ptr<Backend> backend_ = MakeCpuBackend();
   std::unique_ptr<CohortMember> alone_ = AloneMember();
-  std::vector<std::unique_ptr<HostSampler>> samplers_;
+  std::vector<std::unique_ptr<GatedSampler>> samplers_;
   Life life_{.rank_count = GetParam()};
   std::array<pid_t, kMaxRanks> children_{};
   uint64_t resumed_count_ = 0;

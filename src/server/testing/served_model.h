@@ -9,6 +9,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "base/temporary_folder.h"
 #include "base/testing/seed.h"
+#include "receive/host_memory.h"
 #include "receive/testing/live_stream.h"
 #include "server/served_sampler.h"
 #include "tensor/checkpoint_writer.h"
@@ -42,7 +43,7 @@ class ServedModel {
   const Backend& backend() const { return *backend_; }
   ObjectStore& store() { return *store_; }
   bool Holds(const ServedSampler& served, uint64_t version) const {
-    return served.sampler().Holds(live_.state(version).bytes());
+    return HoldsTensors(served.sampler().memory().live(), live_.state(version).bytes());
   }
 
  private:

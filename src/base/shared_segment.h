@@ -1,0 +1,41 @@
+// POSIX shared memory: bytes that several processes have mapped, found by a name, and that outlive each of them until somebody
+// removes the name and the last one has ended.
+#pragma once
+
+#include <string>
+
+#include "base/bytes.h"
+#include "base/file.h"
+#include "base/status.h"
+
+namespace xorbit {
+
+// A mapping of all of a segment. Movable, not copyable. Ending it leaves the segment there.
+class SharedSegment {
+ public:
+  SharedSegment() = default;
+  SharedSegment(SharedSegment&& other) noexcept;
+  SharedSegment& operator=(SharedSegment&& other) noexcept;
+  ~SharedSegment();
+
+  // All zero, and nobody else's: mode 0600. A name is a slash and up to 250 bytes without one. kExists if it is taken; kIo if
+  // there is not enough memory: all of it is set aside here, so that no later store can fail.
+  static Result<SharedSegment> Create(const std::string& name, uint64_t byte_count);
+  // The one that is there, for reading and writing. kNotFound if it is gone, kRefused if this user may not write it.
+  static Result<SharedSegment> Open(const std::string& name);
+  // Success also if there is none.
+  static Status Remove(const std::string& name);
+
+  MutableBytes bytes() const { return bytes_; }
+
+  // Tells others that this process lives: they see the lock until it lets go of the segment, however it ends. False if another
+  // process has it.
+  bool TryLock() const;
+  void Unlock() const;
+
+ private:
+  UniqueFd fd_;
+  MutableBytes bytes_;
+};
+
+}  // namespace xorbit

@@ -1,0 +1,52 @@
+// Live memory that an engine in another process owns and this one only attaches: found by the engine's attachment file, written
+// behind the gate that both share.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/file.h"
+#include "base/shared_segment.h"
+#include "receive/attachment.h"
+#include "receive/engine_gate.h"
+#include "receive/served_memory.h"
+#include "tensor/layout.h"
+
+namespace xorbit {
+
+class AttachedMemory final : public ServedMemory {
+ public:
+  // Maps everything that the attachment at `path` names, for memory of `layout`. Neither weights nor gate are touched. An error
+  // says in one line what the engine has to do: kNotFound if a segment is gone, kRefused if it is too small or read-only, a
+  // region has no place in it, the engine has ended or has moved its weights, or another process has attached already.
+  static Result<std::unique_ptr<AttachedMemory>> Attach(const fs::path& path, const Layout& layout);
+
+  const LiveMemory& live() const override { return live_; }
+  MutableBytes undo_memory() const override { return undo_memory_; }
+  Status Close(Deadline deadline) override;
+  void Open(uint64_t version) override;
+  Status Readiness() const override;
+
+ private:
+  AttachedMemory() = default;
+  Status OpenSegments(const Attachment& attachment);
+  Status OpenGate(const Attachment& attachment);
+  Result<MutableBytes> BytesAt(const Attachment& attachment, const ExportedPlace& place, uint64_t byte_count) const;
+  Status Place(const Attachment& attachment, const Layout& layout);
+  Status CheckApart() const;
+
+  FileLock lock_;  // nobody else attaches
+  std::vector<SharedSegment> segments_;
+  uint32_t gate_segment_ = 0;
+  MutableBytes gate_words_;
+  std::optional<EngineGate> gate_;
+  std::optional<uint64_t> opened_;  // the version that Open has told last
+  MutableBytes undo_memory_;
+  LiveMap map_;
+  std::vector<MutableBytes> regions_;
+  std::vector<MutableBytes> kept_;
+  LiveMemory live_;
+};
+
+}  // namespace xorbit

@@ -1,0 +1,35 @@
+// Live memory that a sampler serves from, whoever owns it: this process (HostMemory) or an engine beside it (AttachedMemory).
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+#include "base/bytes.h"
+#include "base/status.h"
+#include "receive/engine.h"
+#include "tensor/live_memory.h"
+
+namespace xorbit {
+
+// Close and Open come from one thread at a time, in turns; everything else from any.
+class ServedMemory {
+ public:
+  ServedMemory() = default;
+  ServedMemory(const ServedMemory&) = delete;
+  ServedMemory& operator=(const ServedMemory&) = delete;
+  virtual ~ServedMemory() = default;
+
+  // Stays where it is as long as the object lives.
+  virtual const LiveMemory& live() const = 0;
+  // ReceiverOptions::undo_memory, if the memory outlives this process.
+  virtual MutableBytes undo_memory() const { return {}; }
+
+  // The gate in front of readers outside this process, if there are any. Close: none reads, and none will before Open. After an
+  // error it is as it was before.
+  virtual Status Close(Deadline /*deadline*/) { return {}; }
+  virtual void Open(uint64_t /*version*/) {}
+  // Why nothing can be served from this memory any more, whatever it holds.
+  virtual Status Readiness() const { return {}; }
+};
+
+}  // namespace xorbit

@@ -1,0 +1,155 @@
+// Weights that another process owns: the engine here, whose server is killed (kill -9) at any instruction, again and again, and
+// which compares every byte of what it is let in to read. Each server is a process of its own, so that nothing but shared
+// memory and the store outlives it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <set>
+#include <thread>
+
+#include "receive/exported_memory.h"
+#include "server/testing/served_model.h"
+#include "tensor/random_live_map.h"
+
+namespace xorbit {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr uint64_t kLives = 40;
+constexpr std::chrono::microseconds kStep{200};
+
+class AttachedSamplerTest : public testing::Test {
+ protected:
+  AttachedSamplerTest() {
+    model_.live().PublishAll();
+    model_.request().attachment = model_.folder() / "engine.json";
+    model_.request().checkpoint.clear();
+  }
+
+  // An engine that has loaded version 0 into memory of its own layout.
+  std::unique_ptr<ExportedMemory> StartEngine() {
+    LiveMapSpec spec = RandomLiveMap(random_, layout()).spec();
+    PlaceShadows(random_, layout(), &spec);
+    spec.derived.clear();
+    auto engine = ExportedMemory::Make(layout(), LiveMap::Make(layout(), std::move(spec)).value(), Options());
+    EXPECT_TRUE(engine.ok()) << engine.status().message();
+    LoadTensors((*engine)->live(), model_.live().state(0).bytes());
+    EXPECT_TRUE((*engine)->Publish(layout()).ok());
+    return std::move(*engine);
+  }
+  ExportOptions Options() { return {"/xorbit-test-" + std::to_string(::getpid()), model_.request().attachment, 4 << 20}; }
+  const Layout& layout() { return model_.live().layout(); }
+
+  // The life of a server: takes the engine from version to version until it is killed.
+  int Serve(uint64_t seed) {
+    Random random(seed);
+    const auto served = ServedSampler::Start({&model_.backend(), &PosixFileOps(), 2}, model_.store(), model_.request());
+    if (!served.ok()) {
+      static_cast<void>(std::fprintf(stderr, "%s\n", served.status().message().c_str()));
+      return 11;
+    }
+    for (;;) {
+      const auto done = (*served)->session().UpdateTo(Between(random, 0, model_.live().version_count()));
+      if (!done.ok()) return 12;
+    }
+  }
+
+  // One step of the engine. False if it was not let in.
+  bool Step(const ExportedMemory& engine) {
+    const std::optional<uint64_t> version = engine.gate().TryEnter();
+    if (!version) return false;
+    EXPECT_TRUE(HoldsTensors(engine.live(), model_.live().state(*version).bytes())) << "version " << *version;
+    versions_seen_.insert(*version);
+    engine.gate().Leave();
+    return true;
+  }
+
+  // The same again takes it back.
+  static void Spoil(const ExportedMemory& engine) {
+    for (const MutableBytes region : engine.live().regions) {
+      for (uint8_t& byte : region) byte ^= 1;
+    }
+  }
+
+  Status StartServer() {
+    return ServedSampler::Start({&model_.backend(), &PosixFileOps(), 2}, model_.store(), model_.request()).status();
+  }
+
+  ServedModel model_;
+  Random random_{TestSeed()};
+  std::set<uint64_t> versions_seen_;
+};
+
+TEST_F(AttachedSamplerTest, TheEngineGoesOnWhereverItsServerIsKilled) {
+  SCOPED_TRACE("XORBIT_TEST_SEED=" + std::to_string(TestSeed()));
+  const auto engine = StartEngine();
+  EXPECT_FALSE(Step(*engine));  // nobody has proven its weights
+  uint64_t killed_closed = 0;
+  for (uint64_t life = 0; life < kLives && !HasFailure(); ++life) {
+    const uint64_t seed = random_();
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(Serve(seed));
+    for (int waited = 0; !Step(*engine); ++waited) {
+      ASSERT_LT(waited, 300'000) << "the engine was not let in";
+      int state = 0;
+      ASSERT_EQ(::waitpid(child, &state, WNOHANG), 0) << state;
+      std::this_thread::sleep_for(kStep);
+    }
+    const uint64_t step_count = Between(random_, 0, 40);
+    for (uint64_t step = 0; step < step_count; ++step) {
+      Step(*engine);
+      std::this_thread::sleep_for(kStep);
+    }
+    // While it is closed, every other time: then an update is under way.
+    for (int tries = 0; life % 2 == 0 && tries < 100'000 && !engine->gate().is_closed(); ++tries) std::this_thread::yield();
+    ::kill(child, SIGKILL);
+    ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+    killed_closed += engine->gate().is_closed() ? 1 : 0;
+    if (!engine->gate().is_closed()) Step(*engine);
+  }
+  const Status last = StartServer();
+  EXPECT_TRUE(last.ok()) << last.message();
+  EXPECT_TRUE(Step(*engine));
+  EXPECT_GT(killed_closed, 5);
+  EXPECT_GT(versions_seen_.size(), 2);
+  std::printf("%llu of %llu servers were killed with the gate closed\n", static_cast<unsigned long long>(killed_closed),
+              static_cast<unsigned long long>(kLives));
+}
+
+TEST_F(AttachedSamplerTest, SaysWhatTheEngineHasToDo) {
+  EXPECT_EQ(StartServer().code(), Code::kNotFound);
+  auto engine = StartEngine();
+  {
+    const auto served = model_.Start();
+    EXPECT_THAT(StartServer().message(), HasSubstr("another process has attached"));
+    ASSERT_TRUE(served->session().UpdateTo(3).ok());
+    EXPECT_TRUE(Step(*engine));
+    // A step that does not end: the update fails, and the old version is served.
+    ASSERT_EQ(engine->gate().TryEnter(), 3);
+    const Status refused = served->session().UpdateTo(2).status();
+    EXPECT_THAT(refused.message(), HasSubstr("1 of its steps are inside"));
+    engine->gate().Leave();
+    EXPECT_TRUE(Step(*engine));
+    engine->gate().Move(77);
+    EXPECT_THAT(served->session().UpdateTo(2).status().message(), HasSubstr("moved its weights"));
+    EXPECT_TRUE(Step(*engine));
+  }
+  EXPECT_THAT(StartServer().message(), HasSubstr("it must write a new one"));
+  engine.reset();
+  EXPECT_THAT(StartServer().message(), HasSubstr("is gone: start the engine"));
+  engine = StartEngine();
+  Spoil(*engine);
+  EXPECT_THAT(StartServer().message(), HasSubstr("start it from a checkpoint that is one"));
+  Spoil(*engine);
+  const auto served = model_.Start();
+  engine.reset();
+  EXPECT_THAT(served->session().Readiness().message(), HasSubstr("has ended: start it again"));
+  EXPECT_THAT(served->session().UpdateTo(2).status().message(), HasSubstr("has ended: start it again"));
+}
+
+}  // namespace
+}  // namespace xorbit

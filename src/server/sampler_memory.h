@@ -1,0 +1,24 @@
+// Where a sampler's weights lie, and which version of the stream they are when it starts.
+#pragma once
+
+#include <memory>
+
+#include "journey/journey.h"
+#include "receive/served_memory.h"
+#include "store/stream.h"
+
+namespace xorbit {
+
+struct SamplerMemory {
+  std::unique_ptr<ServedMemory> memory;
+  uint64_t version = 0;  // of what it holds; undo memory that says otherwise is right
+};
+
+// A checkpoint, loaded into host memory of this process. kRefused if it is no version of the stream.
+Result<SamplerMemory> LoadOwnMemory(const Runtime& runtime, Stream& stream, const fs::path& checkpoint);
+
+// What an engine exports (AttachedMemory::Attach). kRefused if it holds no version of the stream, unless an update was cut off,
+// which GatedSampler::Start takes back.
+Result<SamplerMemory> AttachMemory(const Runtime& runtime, Stream& stream, const fs::path& attachment);
+
+}  // namespace xorbit

@@ -28,6 +28,8 @@ Result<Case> MakeCase(const Backend& backend, uint64_t seed, CodecId codec, cons
     at = end;
   }
   XORBIT_ASSIGN_OR_RETURN(c.memory, cuda::DeviceBuffer::Make(at + 8));
+  // Between regions, too: vectors at the ends of a tile are read whole.
+  XORBIT_RETURN_IF_ERROR(Upload(c.memory.data_dev(), Buffer(at + 8, uint8_t{0xa5})));
   for (RegionBounds& region : c.regions) {
     region.begin += reinterpret_cast<uint64_t>(c.memory.data_dev());
     region.end += reinterpret_cast<uint64_t>(c.memory.data_dev());

@@ -39,6 +39,7 @@ class BitmapBuilder {
   // Once after the last change. All lanes together.
   XORBIT_DEVICE void Finish() {
     while (begin_ < form_.end) Flush();
+    reinterpret_cast<uint32_t*>(to_)[Lane()] = narrow_;
   }
 
  private:
@@ -61,7 +62,6 @@ class BitmapBuilder {
 
   // `vectors`: this lane's first one.
   XORBIT_DEVICE void WriteBlock(uint32_t block, WordVector* vectors) {
-    uint32_t header = value_bytes_ << 4;
     uint32_t bitmap = 0;
 #ifdef __CUDACC__
 #pragma unroll 1
@@ -79,7 +79,8 @@ class BitmapBuilder {
         is_wide |= HasWideParts(masks[row]);
       }
       const bool is_narrow = !AnyLane(is_wide);
-      header |= is_narrow ? 1U << pair : 0;
+      const uint32_t index = block * kPairs + pair;
+      if (index / 32 == Lane()) narrow_ |= (is_narrow ? 1U : 0U) << (index % 32);
       const uint32_t counts = CountBits(bits[0]) | CountBits(bits[1]) << 16;
       const uint32_t inclusive = InclusiveSum(counts);
       const uint32_t total = ShuffleFrom(inclusive, kWarpLanes - 1);
@@ -94,8 +95,7 @@ class BitmapBuilder {
       }
       value_bytes_ += BitmapValueBytes<Part>((total & 0xffff) + (total >> 16), is_narrow);
     }
-    reinterpret_cast<uint32_t*>(to_ + form_.bitmaps)[block * kWarpLanes + Lane()] = bitmap;
-    if (Lane() == 0) reinterpret_cast<uint32_t*>(to_)[block] = header;
+    reinterpret_cast<uint32_t*>(to_)[(1 + block) * kWarpLanes + Lane()] = bitmap;
   }
 
   XORBIT_DEVICE static uint32_t PartOf(const WordVector& vector, uint32_t k) {
@@ -134,6 +134,7 @@ class BitmapBuilder {
   WordVector* window_;
   uint32_t begin_ = 0;  // of the window
   uint32_t value_bytes_ = 0;
+  uint32_t narrow_ = 0;  // this lane's word of the form
 };
 
 }  // namespace xorbit::cuda

@@ -4,11 +4,11 @@
 // Decoding such a tile takes longer than moving the memory that it changes. This form is read as fast as memory moves: the bits
 // tell each lane where its values are, and nothing waits for the symbol before.
 //
-// Live memory is seen as vectors of 16 bytes from the line of 128 on in which the tile begins, so that rows are whole lines: 32
-// of them, one a lane, are a row, two rows a pair, and as many rows as one word a lane has bits for are a block. A part is an
-// element, or half of one of 8 bytes. The form:
+// Live memory is seen as vectors of 16 bytes from the line of 128 on in which the tile begins, so that rows are whole lines:
+// 32 of them, one a lane, are a row, two rows a pair, and as many rows as one word a lane has bits for are a block. A part is
+// an element, or half of one of 8 bytes. The form:
 //
-//     headers   u32 a block     where its values begin << 4 | bit p: those of pair p fit in a byte each, and take no more
+//     narrow    u32 x 32        bit p % 32 of word p / 32: the values of pair p fit in a byte each, and take no more
 //     bitmaps   u32 x 32 a block, one a lane: rows ascending from the low bit on, a bit for each part of the lane's vector
 //     values    of each pair's parts that change, those of its first row first, lanes ascending; pairs at multiples of a part
 #pragma once
@@ -33,7 +33,6 @@ struct BitmapForm {
   uint32_t head;  // of the tile
   uint32_t end;
   uint32_t block_count;
-  uint32_t bitmaps;
   uint32_t values;
   uint64_t byte_count;  // of the form, at most
 };
@@ -42,8 +41,9 @@ constexpr uint64_t RoundUpToLine(uint64_t bytes) {
   return (bytes + kBitmapAlignment - 1) / kBitmapAlignment * kBitmapAlignment;
 }
 
-// Of a tile whose elements lie one after the other from `address` on; they take less than kMostBitmapTileBytes.
-inline constexpr uint64_t kMostBitmapTileBytes = uint64_t{1} << 24;
+// Of a tile whose elements lie one after the other from `address` on. They take kMostBitmapTileBytes at most, so that a word of
+// each lane tells of all pairs; tiles that the format calls dense take half of that.
+inline constexpr uint64_t kMostBitmapTileBytes = kWarpLanes * 32 * 2 * kRowBytes - kBitmapAlignment;
 XORBIT_DEVICE BitmapForm MakeBitmapForm(uint64_t address, const TileRecord& record, uint32_t unit_bytes) {
   const uint32_t part_bytes = unit_bytes < 4 ? unit_bytes : 4;
   BitmapForm form{};
@@ -51,8 +51,7 @@ XORBIT_DEVICE BitmapForm MakeBitmapForm(uint64_t address, const TileRecord& reco
   form.base = address - form.head;
   form.end = form.head + (record.span + 1) * unit_bytes;
   form.block_count = (form.end + BlockBytesOf(part_bytes) - 1) / BlockBytesOf(part_bytes);
-  form.bitmaps = static_cast<uint32_t>(RoundUpToLine(uint64_t{form.block_count} * sizeof(uint32_t)));
-  form.values = form.bitmaps + form.block_count * kWarpLanes * static_cast<uint32_t>(sizeof(uint32_t));
+  form.values = (1 + form.block_count) * kWarpLanes * static_cast<uint32_t>(sizeof(uint32_t));
   form.byte_count = form.values + RoundUpToLine((uint64_t{record.count_minus_1} + 1) * unit_bytes);
   return form;
 }

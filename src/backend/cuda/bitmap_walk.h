@@ -34,38 +34,35 @@ class BitmapWalk {
 
  public:
   XORBIT_DEVICE BitmapWalk(const BitmapForm& form, const uint8_t* from)
-      : form_(form),
-        from_(from),
-        at_(Lane() * kVectorBytes),
-        owned_begin_((form.head + kVectorBytes - 1) / kVectorBytes * kVectorBytes) {
-    const uint32_t owned_end = form.end / kVectorBytes * kVectorBytes;
-    owned_bytes_ = owned_end > owned_begin_ ? owned_end - owned_begin_ : 0;
+      : bitmaps_(reinterpret_cast<const uint32_t*>(from) + kWarpLanes + Lane()),
+        values_(from + form.values),
+        vector_(form.base + Lane() * kVectorBytes),
+        last_(form.base + (form.end - 1) / kVectorBytes * kVectorBytes),
+        blocks_left_(form.block_count),
+        narrow_(LoadBody(reinterpret_cast<const uint32_t*>(from) + Lane())) {
+    const uint32_t begin = (form.head + kVectorBytes - 1) / kVectorBytes * kVectorBytes;
+    const uint32_t end = form.end / kVectorBytes * kVectorBytes;
+    owned_begin_ = static_cast<uint32_t>(form.base) + begin;
+    owned_bytes_ = end > begin ? end - begin : 0;
   }
 
   // Once. All lanes together; sums over all lanes, in every lane, of which `after` is right only if nothing is written.
   XORBIT_DEVICE TileSums Run() {
-    const auto* headers = reinterpret_cast<const uint32_t*>(from_);
-    const auto* bitmaps = reinterpret_cast<const uint32_t*>(from_ + form_.bitmaps) + Lane();
-    uint32_t next_header = LoadBody(headers);
-    uint32_t next_bitmap = LoadBody(bitmaps);
-#ifdef __CUDACC__
-#pragma unroll 1
-#endif
-    for (uint32_t block = 0; block < form_.block_count; ++block) {
-      const uint32_t header = next_header;
-      const uint32_t bitmap = next_bitmap;
-      const uint32_t ahead = block + 1 < form_.block_count ? block + 1 : block;
-      next_header = LoadBody(headers + ahead);
-      next_bitmap = LoadBody(bitmaps + ahead * kWarpLanes);
-      WalkBlock(header, bitmap);
-      at_ += BlockBytesOf(sizeof(Part));
+    uint32_t next = LoadBody(bitmaps_);
+    for (uint32_t pair = 0;; pair += kPairs) {
+      const uint32_t bitmap = next;
+      if (--blocks_left_ > 0) next = LoadBody(bitmaps_ += kWarpLanes);
+      WalkBlock(pair, bitmap);
+      if (blocks_left_ == 0) break;
+      vector_ += BlockBytesOf(sizeof(Part));
     }
     return {before_.Sum(), after_.Sum()};
   }
 
  private:
-  XORBIT_DEVICE void WalkBlock(uint32_t header, uint32_t bitmap) {
-    uint32_t value_bytes = header >> 4;
+  // `first_pair`: of the tile's.
+  XORBIT_DEVICE void WalkBlock(uint32_t first_pair, uint32_t bitmap) {
+    const uint32_t narrow = ShuffleFrom(narrow_, first_pair / 32) >> (first_pair % 32);
 #ifdef __CUDACC__
 #pragma unroll
 #endif
@@ -73,33 +70,31 @@ class BitmapWalk {
       constexpr uint32_t kAll = (uint32_t{1} << kParts) - 1;
       const uint32_t low = bitmap >> (2 * pair * kParts) & kAll;
       const uint32_t high = bitmap >> ((2 * pair + 1) * kParts) & kAll;
-      const uint32_t at = at_ + 2 * pair * kRowBytes;
-      WordVector olds[2];
-      if (low != 0) olds[0] = LoadVector(form_.base + at);
-      if (high != 0) olds[1] = LoadVector(form_.base + at + kRowBytes);
+      const uint64_t address = vector_ + 2 * pair * kRowBytes;
+      const WordVector low_olds = LoadVector(low != 0, address);
+      const WordVector high_olds = LoadVector(high != 0, address + kRowBytes);
       const uint32_t counts = CountBits(low) | CountBits(high) << 16;
       const uint32_t inclusive = InclusiveSum(counts);
       const uint32_t total = ShuffleFrom(inclusive, kWarpLanes - 1);
       const uint32_t before = inclusive - counts;
       const uint32_t high_before = (total & 0xffff) + (before >> 16);
-      const bool is_narrow = (header >> pair & 1) != 0;
-      const uint8_t* const values = from_ + form_.values + value_bytes;
+      const bool is_narrow = (narrow >> pair & 1) != 0;
       if (is_narrow) {
-        XorVector(at, olds[0], low, values, before & 0xffff);
-        XorVector(at + kRowBytes, olds[1], high, values, high_before);
+        XorVector(address, low_olds, low, values_, before & 0xffff);
+        XorVector(address + kRowBytes, high_olds, high, values_, high_before);
       } else {
-        XorVector(at, olds[0], low, reinterpret_cast<const Part*>(values), before & 0xffff);
-        XorVector(at + kRowBytes, olds[1], high, reinterpret_cast<const Part*>(values), high_before);
+        XorVector(address, low_olds, low, reinterpret_cast<const Part*>(values_), before & 0xffff);
+        XorVector(address + kRowBytes, high_olds, high, reinterpret_cast<const Part*>(values_), high_before);
       }
-      value_bytes += BitmapValueBytes<Part>((total & 0xffff) + (total >> 16), is_narrow);
+      values_ += BitmapValueBytes<Part>((total & 0xffff) + (total >> 16), is_narrow);
     }
   }
 
   // The parts with a bit get the values from values[next] on.
   template <typename Value>
-  XORBIT_DEVICE void XorVector(uint32_t at, const WordVector& old, uint32_t bits, const Value* values, uint32_t next) {
+  XORBIT_DEVICE void XorVector(uint64_t address, const WordVector& old, uint32_t bits, const Value* values, uint32_t next) {
     if (bits == 0) return;
-    if (at - owned_begin_ >= owned_bytes_) return XorParts(form_.base + at, bits, values + next);
+    if (static_cast<uint32_t>(address) - owned_begin_ >= owned_bytes_) return XorParts(address, bits, values + next);
     uint32_t parts[kParts];
 #ifdef __CUDACC__
 #pragma unroll
@@ -119,7 +114,7 @@ class BitmapWalk {
       target.words[w] = old.words[w] ^ mask;
       Meet(old.words[w], target.words[w]);
     }
-    if constexpr (kWrites) StoreVector(form_.base + at, target);
+    if constexpr (kWrites) StoreVector(address, target);
   }
   template <typename Value>
   XORBIT_DEVICE void XorParts(uint64_t address, uint32_t bits, const Value* value) {
@@ -136,12 +131,15 @@ class BitmapWalk {
     }
   }
 
-  XORBIT_DEVICE static WordVector LoadVector(uint64_t address) {
-#ifdef __CUDACC__
-    const uint4 words = __ldcg(reinterpret_cast<const uint4*>(address));
+  // Past the first-level cache; of a vector that changes, or else any value. On a device it is read in either case, and one
+  // behind the tile in place of another: from a branch, the compiler would move what it has loaded to other registers, and so
+  // wait for it, before it asks for the values.
+  XORBIT_DEVICE WordVector LoadVector([[maybe_unused]] bool changes, uint64_t address) const {
+#ifdef __CUDA_ARCH__
+    const uint4 words = __ldcg(reinterpret_cast<const uint4*>(address < last_ ? address : last_));
     return {{words.x, words.y, words.z, words.w}};
 #else
-    return *reinterpret_cast<const WordVector*>(address);
+    return changes ? *reinterpret_cast<const WordVector*>(address) : WordVector{};
 #endif
   }
   XORBIT_DEVICE static void StoreVector(uint64_t address, const WordVector& target) {
@@ -156,10 +154,14 @@ class BitmapWalk {
     if constexpr (!kWrites) after_.Add(target);
   }
 
-  BitmapForm form_;
-  const uint8_t* from_;
-  uint32_t at_;           // of this lane's first vector in the block
-  uint32_t owned_begin_;  // of the vectors that are the tile's alone
+  const uint32_t* bitmaps_;  // this lane's of the next block
+  const uint8_t* values_;    // of the next pair
+  uint64_t vector_;          // this lane's first of the block
+  uint64_t last_;            // of the tile
+  uint32_t blocks_left_;
+  uint32_t narrow_;  // this lane's word of the form
+  // Of the vectors that are the tile's alone, modulo 2^32.
+  uint32_t owned_begin_;
   uint32_t owned_bytes_;
   WordHash before_;
   WordHash after_;

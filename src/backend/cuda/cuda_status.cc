@@ -9,4 +9,9 @@ Status CudaStatus(cudaError_t error, std::string_view call) {
   return IoError(std::string(call) + " failed: " + cudaGetErrorName(error) + ", " + cudaGetErrorString(error));
 }
 
+Status LoadKernel(const void* kernel, std::string_view name) {
+  cudaFuncAttributes attributes{};  // the question loads it
+  return CudaStatus(cudaFuncGetAttributes(&attributes, kernel), "cudaFuncGetAttributes of " + std::string(name));
+}
+
 }  // namespace xorbit::cuda

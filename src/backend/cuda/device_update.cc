@@ -55,7 +55,8 @@ class DeviceUpdate final : public PreparedUpdate {
     }
     XORBIT_ASSIGN_OR_RETURN(report_, ReportOf(plan_, payloads_, counters(), sums, options));
     report_.staged_bytes = memory_.byte_count() + pinned_bodies_.bytes().size();
-    return staged_.ClearCounters(stream_.get());
+    XORBIT_RETURN_IF_ERROR(staged_.ClearCounters(stream_.get()));
+    return LaunchApply(staged_.update(), apply_kind(), false, {.loads_only = true}, stream_.get());
   }
 
   const PrepareReport& report() const override { return report_; }
@@ -66,8 +67,7 @@ class DeviceUpdate final : public PreparedUpdate {
     }
     XORBIT_RETURN_IF_ERROR(CheckEpoch());
     XORBIT_ASSIGN_OR_RETURN(const CurrentDevice current, CurrentDevice::Set(device_));
-    const Status launched =
-        LaunchApply(staged_.update(), keeps_log() ? ApplyKind::kStore : ApplyKind::kReturningXor, false, {}, stream_.get());
+    const Status launched = LaunchApply(staged_.update(), apply_kind(), false, {}, stream_.get());
     XORBIT_RETURN_IF_ERROR(launched);  // nothing has changed
     const Status cast = CastImages(keeps_log() ? BindingStep::kStore : BindingStep::kFollowXor);
     if (!cast.ok()) {
@@ -95,6 +95,7 @@ class DeviceUpdate final : public PreparedUpdate {
 
  private:
   bool keeps_log() const { return staged_.has_undo_log(); }
+  ApplyKind apply_kind() const { return keeps_log() ? ApplyKind::kStore : ApplyKind::kReturningXor; }
 
   // Dense tiles are laid out if that takes no more than half of the memory that is free: the engine may want some, too.
   Status PlanForms(const PrepareOptions& options) {

@@ -13,6 +13,7 @@ namespace xorbit::cuda {
 struct LaunchShape {
   uint32_t blocks_per_multiprocessor = 0;
   uint32_t most_blocks = 0;  // of a grid
+  bool loads_only = false;   // loads the kernels, and launches none
 };
 
 // Validates these tiles, fills update.sums, adds to the counters (which the caller has cleared), keeps old values if the

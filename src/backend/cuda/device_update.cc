@@ -56,7 +56,8 @@ class DeviceUpdate final : public PreparedUpdate {
     XORBIT_ASSIGN_OR_RETURN(report_, ReportOf(plan_, payloads_, counters(), sums, options));
     report_.staged_bytes = memory_.byte_count() + pinned_bodies_.bytes().size();
     XORBIT_RETURN_IF_ERROR(staged_.ClearCounters(stream_.get()));
-    return LaunchApply(staged_.update(), apply_kind(), false, {.loads_only = true}, stream_.get());
+    XORBIT_RETURN_IF_ERROR(LaunchApply(staged_.update(), apply_kind(), false, {.loads_only = true}, stream_.get()));
+    return Wait();  // or the pause would, for what has been put into the stream here
   }
 
   const PrepareReport& report() const override { return report_; }
@@ -170,6 +171,9 @@ class DeviceUpdate final : public PreparedUpdate {
   // Waits for everything before.
   Status ReadCounters() const {
     XORBIT_RETURN_IF_ERROR(staged_.CopyCounters(counters().data(), stream_.get()));
+    return Wait();
+  }
+  Status Wait() const {
     return CudaStatus(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize (a kernel before it may have failed)");
   }
   std::span<PayloadCounters> counters() const {
@@ -183,7 +187,7 @@ class DeviceUpdate final : public PreparedUpdate {
           LaunchApply(staged_.update(), keeps_log() ? ApplyKind::kRestore : ApplyKind::kXor, false, {}, stream_.get()));
       XORBIT_RETURN_IF_ERROR(CastImages(keeps_log() ? BindingStep::kRestore : BindingStep::kFollowXor));
       XORBIT_RETURN_IF_ERROR(staged_.ClearCounters(stream_.get()));
-      return CudaStatus(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize (a kernel before it may have failed)");
+      return Wait();
     };
     return run().WithContext("undo failed, reload the weights");
   }

@@ -9,6 +9,7 @@ namespace xorbit {
 namespace {
 
 constexpr uint64_t kAlignment = 256;
+constexpr uint64_t kGateRoom = 4096;  // a page of its own, so that weights can be protected alone
 constexpr uint64_t kLeastUndoBytes = 1 << 20;
 
 // Gives out stretches of one segment, one after the other.
@@ -50,7 +51,7 @@ Result<std::unique_ptr<ExportedMemory>> ExportedMemory::Make(const Layout& layou
   std::unique_ptr<ExportedMemory> memory(new ExportedMemory(std::move(map), options));  // tidy-allow: private
   Attachment& attachment = memory->attachment_;
   Places places;
-  attachment.gate = places.Take({}, sizeof(GateWords));
+  attachment.gate = places.Take({}, kGateRoom);
   for (const LiveRegion& region : memory->map_.regions()) {
     attachment.regions.push_back(places.Take(region.name, region.byte_count));
   }

@@ -9,13 +9,13 @@ use_ccache() {
   export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
 }
 
-# The newest clang++ with libFuzzer that is installed under a versioned name.
+# The newest clang++ that is installed under a versioned name: it has libFuzzer, and precompiles the headers of all libraries.
 find_clang() {
   local version
   for version in 19 18 17 16 15 14; do
     if command -v "clang++-$version" >/dev/null; then echo "clang++-$version" && return 0; fi
   done
-  echo "x: no clang++ found for fuzzing" >&2
+  echo "x: no clang++ found for the sanitized builds" >&2
   return 1
 }
 
@@ -24,7 +24,7 @@ configure() {
   local preset=$1
   shift
   use_ccache
-  if [[ $preset == fuzz ]]; then set -- "-DCMAKE_CXX_COMPILER=$(find_clang)" "$@"; fi
+  if [[ $preset == fuzz || $preset == tsan ]]; then set -- "-DCMAKE_CXX_COMPILER=$(find_clang)" "$@"; fi
   cmake --preset "$preset" "$@" >"build/configure-$preset.log" || { cat "build/configure-$preset.log" && return 1; }
 }
 

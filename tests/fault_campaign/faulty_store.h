@@ -91,6 +91,7 @@ class FaultyStore final : public ForwardingStore {
     const auto wait = std::chrono::milliseconds(Between(random_, 1, 60));
     ++board_.late_writer_count;
     const pid_t child = ::fork();
+    if (child < 0) --board_.late_writer_count;
     if (child != 0) return;
     std::this_thread::sleep_for(wait);
     static_cast<void>(store_.PutNew(key, pieces));

@@ -20,6 +20,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kStepDeadline{20'000};  // of a trainer's, sampler's or collector's step
 constexpr milliseconds kCalmDeadline{30'000};  // for the world to go on once nothing is wrong any more
+constexpr milliseconds kLateWriterLimit{5'000};
 constexpr std::array kAlways = {kTrainer0, kTrainer1, kLone, kPair0, kPair1};
 
 }  // namespace
@@ -105,8 +106,12 @@ void World::Tend(milliseconds time) {
   } while (SteadyNs() < end);
 }
 
+// An actor that was killed between counting its late writer and starting it has left a count that nobody takes back; a writer
+// that lives is done in a small part of the time that is waited.
 void World::AwaitLateWriters() {
-  while (board_->late_writer_count > 0) std::this_thread::sleep_for(milliseconds(1));
+  const int64_t end = SteadyNs() + kLateWriterLimit.count() * 1'000'000;
+  while (board_->late_writer_count > 0 && SteadyNs() < end) std::this_thread::sleep_for(milliseconds(1));
+  board_->late_writer_count = 0;
 }
 
 bool World::WaitUntil(milliseconds limit, const std::function<bool()>& done) {

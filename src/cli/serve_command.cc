@@ -16,6 +16,10 @@ struct ServeOptions {
   StoreOptions store;
   std::string admin_token_file;
   std::string read_token_file;
+  std::string engine;
+  std::string engine_url;
+  std::string engine_token_file;
+  std::string kv_policy = "flush";
   bool log = false;
   ServeRequest request;
 };
@@ -31,6 +35,18 @@ Status Announce(const ServedSampler& served, const ServeRequest& request, uint64
   return {};
 }
 
+Result<std::optional<EngineLinkOptions>> ReadEngine(const ServeOptions& options) {
+  if (options.engine.empty()) return std::optional<EngineLinkOptions>();
+  EngineLinkOptions engine;
+  XORBIT_ASSIGN_OR_RETURN(engine.kind, ParseEngineKind(options.engine));
+  XORBIT_ASSIGN_OR_RETURN(engine.policy, ParseKvPolicy(options.kv_policy));
+  XORBIT_RETURN_IF_ERROR(CheckPolicy(engine.kind, engine.policy));
+  engine.url = options.engine_url;
+  XORBIT_ASSIGN_OR_RETURN(engine.endpoint, ParseHttpEndpoint(options.engine_url));
+  XORBIT_ASSIGN_OR_RETURN(engine.token, ReadToken(options.engine_token_file));
+  return std::optional(std::move(engine));
+}
+
 Result<Answer> RunServe(Session& session, const ServeOptions& options, bool json) {
   ServeRequest request = options.request;
   if (request.checkpoint.empty() == request.attachment.empty()) {
@@ -38,6 +54,7 @@ Result<Answer> RunServe(Session& session, const ServeOptions& options, bool json
   }
   XORBIT_ASSIGN_OR_RETURN(request.access.admin_token, ReadToken(options.admin_token_file));
   XORBIT_ASSIGN_OR_RETURN(request.access.read_token, ReadToken(options.read_token_file));
+  XORBIT_ASSIGN_OR_RETURN(request.engine, ReadEngine(options));
   request.store_root = options.store.store;
   request.stream_id = options.store.stream_id;
   if (options.log) {
@@ -77,6 +94,20 @@ void AddServeCommand(CLI::App& app, Invocation* invocation) {
   command->add_option("--admin-token-file", options->admin_token_file,
                       "File with the bearer token of who may change what is served");
   command->add_option("--read-token-file", options->read_token_file, "File with the bearer token of who may only look");
+  command
+      ->add_option("--requests-per-second", request.requests_per_second,
+                   "How many requests of each role are answered; 0: all (1000)")
+      ->check(CLI::Range(0.0, 1e6));
+  CLI::Option* engine = command->add_option("--engine", options->engine,
+                                            "sglang or vllm: pause this engine's server around updates of its attached memory");
+  CLI::Option* url = command->add_option("--engine-url", options->engine_url, "Where it listens, as http://127.0.0.1:30000");
+  engine->needs(url);
+  url->needs(engine);
+  command->add_option("--engine-token-file", options->engine_token_file, "File with the engine's bearer token")->needs(engine);
+  command
+      ->add_option("--kv", options->kv_policy,
+                   "What becomes of its requests and cache: flush, abort, retract or keep; see docs/design/serving.md (flush)")
+      ->needs(engine);
   command->add_flag("--log", options->log, "A line of JSON on standard error for every request");
 }
 

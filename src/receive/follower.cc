@@ -41,7 +41,9 @@ Status Follower::Step(bool* is_there) {
     }
     XORBIT_RETURN_IF_ERROR(receiver_.Prepare(now_wanted));
   }
-  XORBIT_RETURN_IF_ERROR(receiver_.Apply());
+  const Status applied = receiver_.Apply();
+  if (options_.note_update) options_.note_update(receiver_.report(), applied.ok());
+  XORBIT_RETURN_IF_ERROR(applied);
   {
     const std::lock_guard lock(mutex_);
     ++status_.applied_count;

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <stop_token>
@@ -18,6 +19,8 @@ struct FollowerOptions {
   std::chrono::milliseconds first_back_off{10};
   std::chrono::milliseconds last_back_off{5'000};
   bool verify_after_apply = false;  // a full scan after each update, while the engine serves
+  // Called by Run after each try to apply; may be empty.
+  std::function<void(const SyncReport& report, bool is_applied)> note_update;
 };
 
 struct FollowerStatus {

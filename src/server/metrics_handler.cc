@@ -1,5 +1,6 @@
-// /metrics, in Prometheus' text format. Of a sampler that follows by itself the follower's own counts are told, which have no
-// bytes and phases.
+// /metrics, in Prometheus' text format.
+#include <map>
+
 #include "server/handlers.h"
 
 namespace xorbit {
@@ -41,7 +42,8 @@ void AddStanding(SamplerSession& session, MetricsText* text) {
   }
   text->One("xorbit_ready", "gauge", "1 once the sampler has caught up.", session.Readiness().ok() ? 1 : 0);
   text->One("xorbit_paused", "gauge", "1 while the gate in front of the weights is closed.", session.is_paused() ? 1 : 0);
-  text->One("xorbit_staged_bytes", "gauge", "Of the last update: payloads and what waited beside them.", receipt.staged_bytes);
+  text->One("xorbit_staged_bytes", "gauge", "Of the last update: payloads and what waited beside them.",
+            session.counters().counts().staged_bytes);
   text->Begin("xorbit_session_state", "gauge", "1 for the state that the session is in.");
   text->Add(Label("state", NameOf(receipt.state)), 1);
 }
@@ -53,14 +55,20 @@ void AddUpdates(SamplerSession& session, const ServingCounts& counts, MetricsTex
   text->Add(Label("result", "failed"), follower ? follower->failed_count : counts.failed_count);
   if (follower) {
     text->One("xorbit_longest_pause_seconds", "gauge", "The longest pause of all updates.", follower->longest_pause_seconds);
-    return;
   }
   text->One("xorbit_fetched_bytes_total", "counter", "Bytes of manifests and payloads.", counts.fetched_bytes);
   text->One("xorbit_changed_elements_total", "counter", "Elements that updates have changed.", counts.change_count);
   text->One("xorbit_pause_seconds_total", "counter", "Time for which the receiver had the engine paused.",
             counts.pause_seconds);
-  text->Begin("xorbit_pause_phase_seconds_total", "counter", "The same by phase.");
-  for (const auto& [phase, seconds] : counts.phase_seconds) text->Add(Label("phase", phase), seconds);
+  std::map<std::string, double> phases = counts.phase_seconds;
+  if (session.options().engine != nullptr) {
+    for (const auto& [phase, seconds] : session.options().engine->phase_seconds()) phases[phase] += seconds;
+  }
+  text->Begin("xorbit_pause_phase_seconds_total", "counter",
+              "By phase: the engine told, its readers gone, its cache flushed, applied and checked, told to go on.");
+  for (const std::string phase : {"gate", "fence", "flush", "apply", "check", "resume"}) {
+    text->Add(Label("phase", phase), phases[phase]);
+  }
 }
 
 }  // namespace
@@ -72,6 +80,8 @@ HttpReply HandleMetrics(SamplerSession& session, const ControlFields& /*fields*/
   AddUpdates(session, counts, &text);
   text.Begin("xorbit_replies_total", "counter", "Replies by HTTP status.");
   for (const auto& [status, count] : counts.replies) text.Add(Label("status", std::to_string(status)), count);
+  text.Begin("xorbit_refusals_total", "counter", "Requests that were refused, by reason.");
+  for (const auto& [reason, count] : counts.refusals) text.Add(Label("reason", reason), count);
   HttpReply reply;
   reply.content_type = "text/plain; version=0.0.4";
   reply.body = text.Take();

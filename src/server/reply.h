@@ -9,6 +9,9 @@
 
 namespace xorbit {
 
+// The "type" of a refusal because of another version than the request wants.
+inline constexpr std::string_view kVersionNotReady = "WeightVersionNotReady";
+
 HttpReply SuccessReply(std::string_view message, const nlohmann::ordered_json& more);
 HttpReply FailureReply(int status, std::string_view message);
 HttpReply FailureReply(int status, std::string_view message, const nlohmann::ordered_json& more);

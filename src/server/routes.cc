@@ -28,8 +28,8 @@ constexpr Route kRoutes[] = {
     {"POST", "/continue_generation", Role::kAdmin, HandleContinue, "opens it"},
     {"POST", "/pause", Role::kAdmin, HandlePause, "closes the gate, by vLLM's name"},
     {"POST", "/resume", Role::kAdmin, HandleContinue, "opens it, by vLLM's name"},
-    {"GET", "/flush_cache", Role::kAdmin, HandleFlushCache, "there is no cache: nothing to flush"},
-    {"POST", "/flush_cache", Role::kAdmin, HandleFlushCache, "there is no cache: nothing to flush"},
+    {"GET", "/flush_cache", Role::kAdmin, HandleFlushCache, "flushes the engine's cache, if there is an engine"},
+    {"POST", "/flush_cache", Role::kAdmin, HandleFlushCache, "flushes the engine's cache, if there is an engine"},
     {"POST", "/update_weight_version", Role::kAdmin, HandleUpdateWeightVersion,
      "confirms the applied version; refuses any other label"},
 
@@ -77,14 +77,21 @@ bool MayAsk(const AccessRules& access, Role role, std::string_view authorization
 // As stitch answers: the client asks another replica, or later.
 HttpReply NotReadyReply(uint64_t wanted, uint64_t applied) {
   return FailureReply(409, "version " + std::to_string(applied) + " is applied, not " + std::to_string(wanted),
-                      OrderedJson{{"type", "WeightVersionNotReady"}, {"target_version", wanted}, {"applied", applied}});
+                      OrderedJson{{"type", kVersionNotReady}, {"target_version", wanted}, {"applied", applied}});
+}
+
+HttpReply TooManyReply(int64_t wait_seconds) {
+  HttpReply reply =
+      FailureReply(429, "more requests than this server takes: again after " + std::to_string(wait_seconds) + " s");
+  reply.retry_after_seconds = wait_seconds;
+  return reply;
 }
 
 }  // namespace
 
 std::span<const Route> AllRoutes() { return kRoutes; }
 
-HttpReply Dispatch(SamplerSession& session, const AccessRules& access, const HttpRequest& request) {
+HttpReply Dispatch(SamplerSession& session, const AccessRules& access, RateLimit& limit, const HttpRequest& request) {
   const Route* route = nullptr;
   bool is_known = false;
   for (const Route& candidate : kRoutes) {
@@ -94,7 +101,11 @@ HttpReply Dispatch(SamplerSession& session, const AccessRules& access, const Htt
   }
   if (!is_known) return FailureReply(404, "there is no " + Quoted(request.path) + " here");
   if (route == nullptr) return FailureReply(405, Quoted(request.path) + " is not asked by " + Quoted(request.method));
-  if (!MayAsk(access, route->role, request.authorization)) {
+  // Whoever has no token cannot use up the rate of those who have.
+  const bool may_ask = MayAsk(access, route->role, request.authorization);
+  const int64_t wait = limit.Take(static_cast<size_t>(may_ask ? route->role : Role::kOpen), std::chrono::steady_clock::now());
+  if (wait > 0) return TooManyReply(wait);
+  if (!may_ask) {
     return FailureReply(401, "send the token of this server as 'Authorization: Bearer TOKEN'");
   }
   if (route->handler == nullptr) return FailureReply(501, route->summary);

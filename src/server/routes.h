@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "server/control_fields.h"
+#include "server/rate_limit.h"
 #include "server/sampler_session.h"
 #include "transport/http_message.h"
 
@@ -37,7 +38,7 @@ struct AccessRules {
   std::string read_token;
 };
 
-// The whole way from a request to its reply: route, role, body, wanted version, handler. Thread-safe.
-HttpReply Dispatch(SamplerSession& session, const AccessRules& access, const HttpRequest& request);
+// The whole way from a request to its reply: route, role, rate, body, wanted version, handler. Thread-safe.
+HttpReply Dispatch(SamplerSession& session, const AccessRules& access, RateLimit& limit, const HttpRequest& request);
 
 }  // namespace xorbit

@@ -316,6 +316,23 @@ TEST(OpenApiTest, DescribesTheRouteTable) {
   }
 }
 
+TEST_F(RoutesTest, WhoAsksTooOftenWaitsAndIsCounted) {
+  model_.request().requests_per_second = 2;
+  model_.request().access.admin_token = "boss";
+  Start();
+  const auto admin = [&] { return Ask("POST", "/pause_generation", "{}", "Bearer boss"); };
+  HttpReply refused = Post("/pause_generation");
+  EXPECT_EQ(refused.status, 401);
+  while (refused.status == 401) refused = Post("/pause_generation");  // the open role's share is used up
+  EXPECT_EQ(refused.status, 429);
+  EXPECT_EQ(refused.retry_after_seconds, 1);
+  EXPECT_EQ(admin().status, 200);
+  const std::string metrics = Ask("GET", "/metrics", "", "Bearer boss").body;
+  EXPECT_THAT(metrics, HasSubstr("xorbit_refusals_total{reason=\"rate\"} 1"));
+  EXPECT_THAT(metrics, HasSubstr("xorbit_refusals_total{reason=\"token\"} "));
+  EXPECT_THAT(metrics, HasSubstr("xorbit_pause_phase_seconds_total{phase=\"flush\"} 0"));
+}
+
 TEST_F(RoutesTest, EveryRouteAnswers) {
   Start();
   std::set<std::pair<std::string_view, std::string_view>> seen;

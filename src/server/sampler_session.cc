@@ -32,7 +32,10 @@ SamplerSession::SamplerSession(Stream& stream, GatedSampler& sampler, const Back
       newest_at_start_(newest_at_start) {
   receipt_.applied_version = sampler.receiver().version();
   was_current_ = receipt_.applied_version >= newest_at_start_;
-  if (options.follows) follower_ = std::make_unique<Follower>(stream, sampler.receiver(), FollowerOptions());
+  if (!options.follows) return;
+  FollowerOptions following;
+  following.note_update = [this](const SyncReport& report, bool is_applied) { counters_.NoteUpdate(report, is_applied); };
+  follower_ = std::make_unique<Follower>(stream, sampler.receiver(), following);
 }
 
 void SamplerSession::Run(const std::stop_token& stop) {
@@ -98,6 +101,7 @@ Status SamplerSession::BeginLocked(const std::string& session_id, uint64_t targe
   receipt_.base_version = applied;
   receipt_.applied_version = applied;
   receipt_.target_version = target;
+  if (options_.engine != nullptr) options_.engine->NameSync(session_id == kOneCall ? std::string() : session_id);
   abort_is_wanted_ = false;
   lease_ = std::chrono::milliseconds(0);
   RenewLeaseLocked();
@@ -158,6 +162,7 @@ Status SamplerSession::ApplyPrepared() {
     return held;
   }
   const int64_t fenced_ns = SteadyNs();
+  if (options_.engine == nullptr) counters_.NotePhase("fence", static_cast<double>(fenced_ns - started_ns) * 1e-9);
   const Status status = receiver.Apply();
   counters_.NoteUpdate(receiver.report(), status.ok());
   if (!status.ok() && receiver.state() != SyncState::kBroken) sampler_.Release();

@@ -11,6 +11,7 @@
 
 #include "journey/gated_sampler.h"
 #include "receive/follower.h"
+#include "server/engine_memory.h"
 #include "server/sampler_identity.h"
 #include "server/serving_counters.h"
 #include "server/session_state.h"
@@ -24,6 +25,7 @@ struct SessionOptions {
   fs::path store_root;     // manifests must lie below it
   int threads = 1;
   bool follows = false;
+  EngineMemory* engine = nullptr;  // the sampler's memory, if an engine's server stands before it
   std::chrono::milliseconds gate_deadline{1'000};
 };
 

@@ -10,11 +10,19 @@
 #include "server/sampler_memory.h"
 
 namespace xorbit {
+namespace {
+
+constexpr std::chrono::milliseconds kEnginePauseLimit{10'000};  // a step of a large model, or requests that are waited for
+
+}  // namespace
 
 Result<std::unique_ptr<ServedSampler>> ServedSampler::Start(const Runtime& runtime, ObjectStore& store,
                                                             const ServeRequest& request) {
   if (!request.address.starts_with("127.") && request.access.admin_token.empty()) {
     return UsageError("on " + Quoted(request.address) + " others can reach this server: give it an --admin-token-file");
+  }
+  if (request.engine && request.attachment.empty()) {
+    return UsageError("an engine's server is paused for the weights that the engine exports: say which with --attach");
   }
   XORBIT_ASSIGN_OR_RETURN(Stream stream, Stream::Open(store, request.stream_id));
   std::unique_ptr<ServedSampler> served(new ServedSampler(std::move(stream), request));  // tidy-allow: private
@@ -24,9 +32,15 @@ Result<std::unique_ptr<ServedSampler>> ServedSampler::Start(const Runtime& runti
                                                            : LoadOwnMemory(runtime, own, request.checkpoint));
   ReceiverOptions options;
   options.threads = runtime.threads;
+  SessionOptions session;
+  if (request.engine) {
+    auto engine = std::make_unique<EngineMemory>(std::move(found.memory), *request.engine);
+    session.engine = engine.get();
+    session.gate_deadline = options.pause_deadline = kEnginePauseLimit;
+    found.memory = std::move(engine);
+  }
   XORBIT_ASSIGN_OR_RETURN(served->sampler_, GatedSampler::Start(own, *runtime.backend, std::move(found.memory), found.version,
                                                                 *served->member_, options));
-  SessionOptions session;
   session.engine_id = request.engine_id;
   session.checkpoint = (is_attached ? request.attachment : request.checkpoint).string();
   session.memory = is_attached ? "attached" : "own";
@@ -40,8 +54,8 @@ Result<std::unique_ptr<ServedSampler>> ServedSampler::Start(const Runtime& runti
 
 HttpReply ServedSampler::Answer(const HttpRequest& request) {
   const Stopwatch watch;
-  HttpReply reply = Dispatch(*session_, access_, request);
-  session_->counters().NoteReply(reply.status);
+  HttpReply reply = Dispatch(*session_, access_, limit_, request);
+  session_->counters().NoteReply(reply.status, reply.body.find(kVersionNotReady) != std::string::npos);
   if (log_) {
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     log_(DumpJson({{"time_ms", std::chrono::duration_cast<std::chrono::milliseconds>(now).count()},
@@ -63,7 +77,10 @@ Status ServedSampler::Run() {
       return {};
     }
     return server_->Run([&](const HttpRequest& request) { return Answer(request); },
-                        [](int status, const std::string& why) { return FailureReply(status, why); });
+                        [this](int status, const std::string& why) {
+                          session_->counters().NoteReply(status, false);
+                          return FailureReply(status, why);
+                        });
   });
 }
 

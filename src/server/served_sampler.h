@@ -27,6 +27,8 @@ struct ServeRequest {
   uint16_t port = 0;  // the system chooses
   AccessRules access;
   HttpServerOptions http;
+  double requests_per_second = 1'000;                // of each role; 0: no limit
+  std::optional<EngineLinkOptions> engine;           // the server of the engine that reads the attached memory
   std::function<void(const std::string& line)> log;  // gets one line of JSON a request, from any thread; may be empty
 };
 
@@ -48,10 +50,14 @@ class ServedSampler {
 
  private:
   ServedSampler(Stream stream, const ServeRequest& request)
-      : stream_(std::move(stream)), access_(request.access), log_(request.log) {}
+      : stream_(std::move(stream)),
+        access_(request.access),
+        limit_(request.requests_per_second, std::chrono::steady_clock::now()),
+        log_(request.log) {}
 
   Stream stream_;
   AccessRules access_;
+  RateLimit limit_;
   std::function<void(const std::string& line)> log_;
   std::unique_ptr<CohortMember> member_ = AloneMember();
   std::unique_ptr<GatedSampler> sampler_;

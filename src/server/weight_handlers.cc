@@ -10,6 +10,27 @@ namespace {
 
 std::string VersionText(const SamplerSession& session) { return std::to_string(session.version()); }
 
+OrderedJson EngineJson(const SamplerSession& session) {
+  const EngineMemory* engine = session.options().engine;
+  if (engine == nullptr) return nullptr;
+  return {{"kind", NameOf(engine->options().kind)}, {"url", engine->options().url}};
+}
+
+// What the last pause has meant for requests and what they had cached.
+OrderedJson CacheJson(const SamplerSession& session) {
+  const EngineMemory* engine = session.options().engine;
+  if (engine == nullptr) return nullptr;
+  const EnginePause pause = engine->last_pause();
+  OrderedJson json = {
+      {"policy", NameOf(engine->options().policy)}, {"start_version", nullptr}, {"end_version", pause.end_version}};
+  if (pause.start_version) json["start_version"] = *pause.start_version;
+  json["namespace"] = pause.cache_namespace;
+  json["flushed"] = pause.has_flushed;
+  json["aborted_all"] = pause.has_aborted_all;
+  json["label_error"] = pause.label_error;
+  return json;
+}
+
 }  // namespace
 
 HttpReply HandleHealth(SamplerSession& session, const ControlFields& /*fields*/) {
@@ -28,8 +49,8 @@ HttpReply HandleServerInfo(SamplerSession& session, const ControlFields& /*field
                       {"hostname", identity.hostname},
                       {"pid", identity.pid},
                       {"memory", session.options().memory},
-                      {"engine", nullptr},
-                      {"kv_cache", nullptr},
+                      {"engine", EngineJson(session)},
+                      {"kv_cache", CacheJson(session)},
                       {"checkpoint", session.options().checkpoint},
                       {"stream_id", session.stream().info().stream_id},
                       {"layout_digest", ToHex(session.stream().layout().digest())},
@@ -76,7 +97,8 @@ HttpReply HandleIsPaused(SamplerSession& session, const ControlFields& /*fields*
   return PlainReply({{"is_paused", session.is_paused()}});
 }
 
-// All modes are one here: the gate closes when the readers have left, and there are no requests to abort, retract or keep.
+// All modes are one here: the gate closes when the readers have left, and what becomes of an engine's requests is said once, by
+// the policy that this server was started with.
 HttpReply HandlePause(SamplerSession& session, const ControlFields& fields) {
   constexpr std::string_view kModes[] = {"", "abort", "retract", "in_place", "wait", "keep"};
   if (std::ranges::find(kModes, fields.mode) == std::end(kModes)) {
@@ -93,7 +115,12 @@ HttpReply HandleContinue(SamplerSession& session, const ControlFields& /*fields*
   return SuccessReply("generation may continue", OrderedJson{{"weight_version", VersionText(session)}});
 }
 
-HttpReply HandleFlushCache(SamplerSession& /*session*/, const ControlFields& /*fields*/) {
+HttpReply HandleFlushCache(SamplerSession& session, const ControlFields& /*fields*/) {
+  if (const EngineMemory* engine = session.options().engine; engine != nullptr) {
+    const Status flushed = engine->FlushNow();
+    if (!flushed.ok()) return FailureReply(flushed);
+    return SuccessReply("the engine has flushed its cache", OrderedJson::object());
+  }
   return SuccessReply("this server holds weights only: there is no cache to flush", OrderedJson::object());
 }
 

@@ -14,7 +14,7 @@ namespace {
 constexpr std::string_view kLineEnd = "\r\n";
 constexpr size_t kMaxHeaderCount = 100;
 
-constexpr std::array<std::pair<int, std::string_view>, 17> kReasons = {{
+constexpr std::array<std::pair<int, std::string_view>, 18> kReasons = {{
     {100, "Continue"},
     {200, "OK"},
     {400, "Bad Request"},
@@ -26,6 +26,7 @@ constexpr std::array<std::pair<int, std::string_view>, 17> kReasons = {{
     {409, "Conflict"},
     {411, "Length Required"},
     {413, "Content Too Large"},
+    {429, "Too Many Requests"},
     {429, "Too Many Requests"},
     {431, "Request Header Fields Too Large"},
     {500, "Internal Server Error"},
@@ -164,6 +165,7 @@ std::string WriteHttpReply(const HttpReply& reply) {
   std::string text = "HTTP/1.1 " + std::to_string(reply.status) + " " + std::string(ReasonOf(reply.status)) + "\r\n";
   text += "Content-Type: " + reply.content_type + "\r\n";
   text += "Content-Length: " + std::to_string(reply.body.size()) + "\r\n";
+  if (reply.retry_after_seconds > 0) text += "Retry-After: " + std::to_string(reply.retry_after_seconds) + "\r\n";
   text += "Cache-Control: no-store\r\nConnection: close\r\n\r\n";
   return text + reply.body;
 }

@@ -32,6 +32,7 @@ struct HttpReply {
   int status = 200;
   std::string body;
   std::string content_type = "application/json";
+  int64_t retry_after_seconds = 0;  // 0: the client is not told
 };
 
 // A request's head, with the empty line at its end. kCorrupt if it does not follow RFC 9112 or leaves room for two readings

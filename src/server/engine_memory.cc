@@ -1,0 +1,116 @@
+#include "server/engine_memory.h"
+
+#include <thread>
+
+#include "base/stopwatch.h"
+#include "base/text.h"
+
+namespace xorbit {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::milliseconds kFlushAgain{20};
+
+}  // namespace
+
+Status EngineMemory::Call(const EngineCall& call, Deadline deadline) const {
+  HttpCall http;
+  http.method = call.method;
+  http.path = call.path;
+  http.body = call.body;
+  http.token = options_.token;
+  {
+    const std::lock_guard lock(mutex_);
+    http.sync_id = sync_id_;
+  }
+  const std::string what = "the engine's " + call.path;
+  const Result<HttpReply> reply = CallHttp(options_.endpoint, http, deadline);
+  if (!reply.ok()) return reply.status().WithContext(what);
+  if (reply->status >= 200 && reply->status < 300) return {};
+  return RefusedError(what + " answered " + std::to_string(reply->status) + ": " + Quoted(reply->body));
+}
+
+Status EngineMemory::Timed(const std::string& phase, const std::function<Status()>& work) {
+  const Stopwatch watch;
+  Status status = work();
+  const std::lock_guard lock(mutex_);
+  phase_seconds_[phase] += watch.seconds();
+  return status;
+}
+
+Status EngineMemory::Close(Deadline deadline) {
+  XORBIT_RETURN_IF_ERROR(memory_->Readiness());
+  Status closed = Timed("gate", [&] { return Call(PauseCall(options_.kind, options_.policy), deadline); });
+  if (closed.ok()) closed = Timed("fence", [&] { return memory_->Close(deadline); });
+  if (closed.ok()) return {};
+  // A pause without a reply may have paused all the same.
+  const Status resumed = Call(ContinueCall(options_.kind), Clock::now() + options_.call_limit);
+  if (resumed.ok() || !opened_) return closed;
+  const std::lock_guard lock(mutex_);
+  stuck_ = closed.message() + "; and then " + resumed.message();
+  return closed;
+}
+
+// While requests wait to be run again SGLang refuses to flush; what they have waited for then is aborted.
+Status EngineMemory::Flush(EnginePause* pause) const {
+  const Deadline end = Clock::now() + options_.flush_limit;
+  const EngineCall call = FlushCall(options_.kind);
+  Status flushed = Call(call, Clock::now() + options_.call_limit);
+  if (!flushed.ok() && flushed.code() == Code::kRefused) {
+    XORBIT_RETURN_IF_ERROR(Call(AbortAllCall(options_.kind), Clock::now() + options_.call_limit));
+    pause->has_aborted_all = true;
+    do {
+      std::this_thread::sleep_for(kFlushAgain);
+      flushed = Call(call, Clock::now() + options_.call_limit);
+    } while (!flushed.ok() && Clock::now() < end);
+  }
+  pause->has_flushed = flushed.ok();
+  return flushed;
+}
+
+Status EngineMemory::GoOn(uint64_t version, EnginePause* pause) {
+  if (opened_ != version) {
+    if (MustFlush(options_.policy)) XORBIT_RETURN_IF_ERROR(Timed("flush", [&] { return Flush(pause); }));
+    const Status labelled = Call(LabelCall(options_.kind, version), Clock::now() + options_.call_limit);
+    pause->label_error = labelled.message();
+  }
+  memory_->Open(version);
+  opened_ = version;
+  return Timed("resume", [&] { return Call(ContinueCall(options_.kind), Clock::now() + options_.call_limit); });
+}
+
+void EngineMemory::Open(uint64_t version) {
+  EnginePause pause;
+  pause.start_version = opened_;
+  pause.end_version = version;
+  pause.cache_namespace = CacheNamespace(options_.policy, version);
+  const Status status = GoOn(version, &pause);
+  const std::lock_guard lock(mutex_);
+  last_pause_ = pause;
+  stuck_ = status.message();
+}
+
+Status EngineMemory::Readiness() const {
+  XORBIT_RETURN_IF_ERROR(memory_->Readiness());
+  const std::lock_guard lock(mutex_);
+  if (stuck_.empty()) return {};
+  return RefusedError("the engine stands still: " + stuck_ +
+                      "; POST /pause_generation and then /continue_generation to try again");
+}
+
+void EngineMemory::NameSync(const std::string& sync_id) {
+  const std::lock_guard lock(mutex_);
+  sync_id_ = sync_id;
+}
+
+EnginePause EngineMemory::last_pause() const {
+  const std::lock_guard lock(mutex_);
+  return last_pause_;
+}
+
+std::map<std::string, double> EngineMemory::phase_seconds() const {
+  const std::lock_guard lock(mutex_);
+  return phase_seconds_;
+}
+
+}  // namespace xorbit

@@ -1,0 +1,35 @@
+// How often one role may ask: token buckets, so that a client that has gone wild costs a server its own share and not that of
+// those who drive it.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+
+namespace xorbit {
+
+// Thread-safe. Times are of the steady clock.
+class RateLimit {
+ public:
+  static constexpr size_t kRoleCount = 3;
+  using Time = std::chrono::steady_clock::time_point;
+
+  // `per_second` requests a role, and as many at once after a quiet second. 0: no limit.
+  RateLimit(double per_second, Time now) : per_second_(per_second) {
+    for (Bucket& bucket : buckets_) bucket = {per_second, now};
+  }
+  // 0 if a request of this role may pass now, else the whole seconds, at least 1, after which one may.
+  int64_t Take(size_t role, Time now);
+
+ private:
+  struct Bucket {
+    double tokens = 0;
+    Time filled;
+  };
+  const double per_second_;
+  std::mutex mutex_;
+  std::array<Bucket, kRoleCount> buckets_;  // guarded by mutex_
+};
+
+}  // namespace xorbit

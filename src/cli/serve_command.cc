@@ -3,6 +3,7 @@
 
 #include <cstdio>
 
+#include "backend/cuda/cuda_backend.h"
 #include "cli/command.h"
 #include "cli/stop_watcher.h"
 #include "cli/store_options.h"
@@ -21,6 +22,8 @@ struct ServeOptions {
   std::string engine_token_file;
   std::string kv_policy = "flush";
   bool log = false;
+  std::string backend = "cpu";
+  int device = 0;
   ServeRequest request;
 };
 
@@ -61,7 +64,14 @@ Result<Answer> RunServe(Session& session, const ServeOptions& options, bool json
     request.log = [](const std::string& line) { (void)std::fputs((line + "\n").c_str(), stderr); };  // one call, so one line
   }
   XORBIT_ASSIGN_OR_RETURN(const auto store, OpenStore(session.runtime(), options.store, /*may_create=*/false));
-  XORBIT_ASSIGN_OR_RETURN(const auto served, ServedSampler::Start(session.runtime(), *store, request));
+  Runtime runtime = session.runtime();
+  std::unique_ptr<Backend> cuda_backend;
+  if (options.backend == "cuda") {
+    XORBIT_ASSIGN_OR_RETURN(cuda_backend, MakeCudaBackend());
+    runtime.backend = cuda_backend.get();
+    request.device = options.device;
+  }
+  XORBIT_ASSIGN_OR_RETURN(const auto served, ServedSampler::Start(runtime, *store, request));
   const std::string stream = served->session().stream().info().stream_id;
   {
     const GracefulStop graceful([&] { served->Stop(); });
@@ -83,8 +93,12 @@ void AddServeCommand(CLI::App& app, Invocation* invocation) {
                  [options, invocation](Session& session) { return RunServe(session, *options, invocation->common.json); });
   ServeRequest& request = options->request;
   command->add_option("CHECKPOINT", request.checkpoint, "Loaded into memory; must be a version of the stream");
-  command->add_option("--attach", request.attachment,
-                      "Instead of a checkpoint: the file by which an engine exports its own weights in shared memory");
+  command->add_option(
+      "--attach", request.attachment,
+      "Instead of a checkpoint: the file by which an engine exports its own weights, in shared memory or by CUDA IPC");
+  command->add_option("--backend", options->backend, "cpu, or cuda for weights on a device (cpu)")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
+  command->add_option("--device", options->device, "With cuda: the device that a checkpoint is loaded onto (0)");
   command->add_option("--store", options->store.store, "A folder, local or on a network file system")->required();
   command->add_option("--stream", options->store.stream_id, "Which stream; may be left out while the store has one");
   command->add_option("--port", request.port, "Where to listen; 0: the system chooses, and it is printed (0)");

@@ -41,10 +41,12 @@ Status EngineEnded() {
 
 Status AttachedMemory::OpenSegments(const Attachment& attachment) {
   for (const ExportedSegment& exported : attachment.segments) {
-    if (exported.kind != ExportedSegment::Kind::kSharedMemory) {
-      return UnsupportedError("device memory cannot be attached: export shared memory of the host");
+    Segment segment;
+    if (exported.kind == ExportedSegment::Kind::kCudaIpc) {
+      XORBIT_ASSIGN_OR_RETURN(segment.device, OpenDeviceMemory({exported.device, exported.name}, exported.byte_count));
+    } else {
+      XORBIT_ASSIGN_OR_RETURN(segment.shared, SharedSegment::Open(exported.name));
     }
-    XORBIT_ASSIGN_OR_RETURN(SharedSegment segment, SharedSegment::Open(exported.name));
     if (segment.bytes().size() < exported.byte_count) {
       return RefusedError("shared memory " + Quoted(exported.name) + " has " + std::to_string(segment.bytes().size()) +
                           " bytes, not " + std::to_string(exported.byte_count) +
@@ -67,6 +69,9 @@ Result<MutableBytes> AttachedMemory::BytesAt(const Attachment& attachment, const
 }
 
 Status AttachedMemory::OpenGate(const Attachment& attachment) {
+  if (segments_[attachment.gate.segment_index].device != nullptr) {
+    return UnsupportedError("the gate must lie in shared memory of the host");
+  }
   XORBIT_ASSIGN_OR_RETURN(gate_words_, BytesAt(attachment, attachment.gate, sizeof(GateWords)));
   if (attachment.gate.offset_bytes % alignof(GateWords) != 0) return CorruptError("the gate is not aligned to 64 bytes");
   gate_ = EngineGate::Find(gate_words_);
@@ -76,8 +81,19 @@ Status AttachedMemory::OpenGate(const Attachment& attachment) {
   if (gate_->epoch() != map_.epoch()) {
     return RefusedError("the engine has moved its weights since it wrote its live map: it must write a new one");
   }
+  return {};
+}
+
+Status AttachedMemory::OpenUndoMemory(const Attachment& attachment) {
+  if (on_device_) {
+    if (attachment.undo_bytes == 0) return {};
+    return UnsupportedError("undo memory is for weights in host memory: leave it out for weights on a device");
+  }
   if (attachment.undo_bytes == 0) {
     return RefusedError("there is no undo memory: without it, nobody could take back an update that is cut off");
+  }
+  if (segments_[attachment.undo.segment_index].device != nullptr) {
+    return UnsupportedError("undo memory must lie in shared memory of the host");
   }
   XORBIT_ASSIGN_OR_RETURN(undo_memory_, BytesAt(attachment, attachment.undo, attachment.undo_bytes));
   if (attachment.undo.offset_bytes % alignof(uint64_t) != 0) return CorruptError("undo memory is not aligned to 8 bytes");
@@ -90,10 +106,13 @@ Status AttachedMemory::Place(const Attachment& attachment, const Layout& layout)
     const auto found = regions.find(region.name);
     if (found == regions.end()) {
       return RefusedError("region " + Quoted(region.name) +
-                          " of the live map has no place: the engine must hold it in memory that it can export");
+                          " of the live map has no place: the engine must hold it in memory that it can export; under PyTorch "
+                          "in shared memory (share_memory_), on a device with "
+                          "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False");
     }
     const Result<MutableBytes> bytes = BytesAt(attachment, *found->second, region.byte_count);
     if (!bytes.ok()) return bytes.status().WithContext("region " + Quoted(region.name));
+    on_device_ = on_device_ || segments_[found->second->segment_index].device != nullptr;
     regions_.push_back(*bytes);
   }
   const PlacesByName kept = ByName(attachment.kept);
@@ -113,8 +132,7 @@ Status AttachedMemory::Place(const Attachment& attachment, const Layout& layout)
                             " from its weights, and nothing here could call it");
   }
   live_ = {&map_, regions_, kept_};
-  XORBIT_RETURN_IF_ERROR(CheckMemory(layout, live_));
-  return CheckApart();
+  return CheckMemory(layout, live_);
 }
 
 // Whatever is written lies in no other's place.
@@ -151,6 +169,8 @@ Result<std::unique_ptr<AttachedMemory>> AttachedMemory::Attach(const fs::path& p
     XORBIT_RETURN_IF_ERROR(memory->OpenSegments(attachment));
     XORBIT_RETURN_IF_ERROR(memory->OpenGate(attachment));
     XORBIT_RETURN_IF_ERROR(memory->Place(attachment, layout));
+    XORBIT_RETURN_IF_ERROR(memory->OpenUndoMemory(attachment));
+    XORBIT_RETURN_IF_ERROR(memory->CheckApart());
     return memory->Readiness();
   }();
   if (!status.ok()) return status.WithContext(Quoted(path.string()));
@@ -158,7 +178,7 @@ Result<std::unique_ptr<AttachedMemory>> AttachedMemory::Attach(const fs::path& p
 }
 
 Status AttachedMemory::Readiness() const {
-  const SharedSegment& segment = segments_[gate_segment_];
+  const SharedSegment& segment = segments_[gate_segment_].shared;
   if (!segment.TryLock()) return {};  // the engine has it as long as it lives
   segment.Unlock();
   return EngineEnded();

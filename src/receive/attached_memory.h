@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "backend/cuda/device_memory.h"
 #include "base/file.h"
 #include "base/shared_segment.h"
 #include "receive/attachment.h"
@@ -23,21 +24,31 @@ class AttachedMemory final : public ServedMemory {
   static Result<std::unique_ptr<AttachedMemory>> Attach(const fs::path& path, const Layout& layout);
 
   const LiveMemory& live() const override { return live_; }
+  // Whether the weights lie on a device. Then there is no undo memory.
+  bool on_device() const { return on_device_; }
   MutableBytes undo_memory() const override { return undo_memory_; }
   Status Close(Deadline deadline) override;
   void Open(uint64_t version) override;
   Status Readiness() const override;
 
  private:
+  struct Segment {
+    SharedSegment shared;                  // or
+    std::unique_ptr<DeviceMemory> device;  // this one
+    MutableBytes bytes() const { return device != nullptr ? device->bytes() : shared.bytes(); }
+  };
+
   AttachedMemory() = default;
   Status OpenSegments(const Attachment& attachment);
   Status OpenGate(const Attachment& attachment);
+  Status OpenUndoMemory(const Attachment& attachment);
   Result<MutableBytes> BytesAt(const Attachment& attachment, const ExportedPlace& place, uint64_t byte_count) const;
   Status Place(const Attachment& attachment, const Layout& layout);
   Status CheckApart() const;
 
   FileLock lock_;  // nobody else attaches
-  std::vector<SharedSegment> segments_;
+  std::vector<Segment> segments_;
+  bool on_device_ = false;
   uint32_t gate_segment_ = 0;
   MutableBytes gate_words_;
   std::optional<EngineGate> gate_;

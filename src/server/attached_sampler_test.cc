@@ -169,7 +169,7 @@ TEST_F(AttachedSamplerTest, SaysWhatTheEngineHasToDo) {
   EXPECT_THAT(StartServer().message(), HasSubstr("is gone: start the engine"));
   engine = StartEngine();
   Spoil(*engine);
-  EXPECT_THAT(StartServer().message(), HasSubstr("start it from a checkpoint that is one"));
+  EXPECT_THAT(StartServer().message(), HasSubstr("start it again from a checkpoint that is one"));
   Spoil(*engine);
   const auto served = model_.Start();
   engine.reset();

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "journey/store_journey.h"
 #include "receive/attached_memory.h"
+#include "receive/device_weights.h"
 #include "receive/host_memory.h"
 
 namespace xorbit {
@@ -15,32 +16,45 @@ Result<uint64_t> RequireVersion(Stream& stream, const StateDigest& state, const 
   return RefusedError(what + " is no version of stream " + Quoted(stream.info().stream_id) + ": " + advice);
 }
 
+Result<StateDigest> ScanAll(const Runtime& runtime, const Stream& stream, const ServedMemory& memory) {
+  return runtime.backend->ScanLive(stream.layout(), memory.live(), ScanScope::kAll, runtime.threads, ServingThrottle::None());
+}
+
 }  // namespace
 
-Result<SamplerMemory> LoadOwnMemory(const Runtime& runtime, Stream& stream, const fs::path& checkpoint) {
+Result<SamplerMemory> LoadOwnMemory(const Runtime& runtime, Stream& stream, const fs::path& checkpoint,
+                                    std::optional<int> device) {
   const std::string name = Quoted(checkpoint.string());
   XORBIT_ASSIGN_OR_RETURN(const Checkpoint opened, OpenSettled(checkpoint));
   XORBIT_RETURN_IF_ERROR(RequireSameLayout(opened.layout(), name, stream.layout(), "the stream"));
   const std::vector<ConstBytes> tensors = opened.all_tensor_bytes();
-  const StateDigest state = runtime.backend->Scan(stream.layout(), tensors, ScanScope::kAll, runtime.threads);
   SamplerMemory own;
+  if (device) {
+    XORBIT_ASSIGN_OR_RETURN(own.memory, DeviceWeights::Load(stream.layout(), tensors, *device, runtime.threads));
+  } else {
+    own.memory = std::make_unique<HostMemory>(stream.layout(), CanonicalMap(stream.layout()));
+    LoadTensors(own.memory->live(), tensors);
+  }
+  XORBIT_ASSIGN_OR_RETURN(const StateDigest state, ScanAll(runtime, stream, *own.memory));
   XORBIT_ASSIGN_OR_RETURN(own.version, RequireVersion(stream, state, name, "bring it to one with xorbit pull"));
-  own.memory = std::make_unique<HostMemory>(stream.layout(), CanonicalMap(stream.layout()));
-  LoadTensors(own.memory->live(), tensors);
   return own;
 }
 
-Result<SamplerMemory> AttachMemory(const Runtime& runtime, Stream& stream, const fs::path& attachment) {
+Result<SamplerMemory> AttachMemory(const Runtime& runtime, Stream& stream, const fs::path& attachment, bool has_devices) {
+  XORBIT_ASSIGN_OR_RETURN(auto memory, AttachedMemory::Attach(attachment, stream.layout()));
+  const std::string name = Quoted(attachment.string());
+  if (memory->on_device() && !has_devices) {
+    return UsageError("the weights of " + name + " lie on a device: serve them with --backend cuda");
+  }
   SamplerMemory attached;
-  XORBIT_ASSIGN_OR_RETURN(attached.memory, AttachedMemory::Attach(attachment, stream.layout()));
-  XORBIT_ASSIGN_OR_RETURN(const UndoMemory undo, UndoMemory::Open(attached.memory->undo_memory()));
-  if (undo.record()) return attached;
-  XORBIT_ASSIGN_OR_RETURN(const StateDigest state,
-                          runtime.backend->ScanLive(stream.layout(), attached.memory->live(), ScanScope::kAll, runtime.threads,
-                                                    ServingThrottle::None()));
-  XORBIT_ASSIGN_OR_RETURN(attached.version,
-                          RequireVersion(stream, state, "what the engine of " + Quoted(attachment.string()) + " holds",
-                                         "start it from a checkpoint that is one"));
+  attached.memory = std::move(memory);
+  if (const MutableBytes undo_memory = attached.memory->undo_memory(); !undo_memory.empty()) {
+    XORBIT_ASSIGN_OR_RETURN(const UndoMemory undo, UndoMemory::Open(undo_memory));
+    if (undo.record()) return attached;
+  }
+  XORBIT_ASSIGN_OR_RETURN(const StateDigest state, ScanAll(runtime, stream, *attached.memory));
+  XORBIT_ASSIGN_OR_RETURN(attached.version, RequireVersion(stream, state, "what the engine of " + name + " holds",
+                                                           "start it again from a checkpoint that is one"));
   return attached;
 }
 

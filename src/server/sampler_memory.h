@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "journey/journey.h"
 #include "receive/served_memory.h"
@@ -14,11 +15,13 @@ struct SamplerMemory {
   uint64_t version = 0;  // of what it holds; undo memory that says otherwise is right
 };
 
-// A checkpoint, loaded into host memory of this process. kRefused if it is no version of the stream.
-Result<SamplerMemory> LoadOwnMemory(const Runtime& runtime, Stream& stream, const fs::path& checkpoint);
+// A checkpoint, loaded into memory of this process: the host's, or a device's, if there is a number of one. kRefused if it is
+// no version of the stream.
+Result<SamplerMemory> LoadOwnMemory(const Runtime& runtime, Stream& stream, const fs::path& checkpoint,
+                                    std::optional<int> device);
 
 // What an engine exports (AttachedMemory::Attach). kRefused if it holds no version of the stream, unless an update was cut off,
-// which GatedSampler::Start takes back.
-Result<SamplerMemory> AttachMemory(const Runtime& runtime, Stream& stream, const fs::path& attachment);
+// which GatedSampler::Start takes back. kUsage if it lies on a device and the backend cannot reach those.
+Result<SamplerMemory> AttachMemory(const Runtime& runtime, Stream& stream, const fs::path& attachment, bool has_devices);
 
 }  // namespace xorbit

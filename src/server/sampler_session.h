@@ -22,6 +22,7 @@ struct SessionOptions {
   std::string engine_id;
   std::string checkpoint;  // as the user named it, or the attachment
   std::string memory;      // whose: "own" or "attached"
+  std::string backend;     // "cpu" or "cuda"
   fs::path store_root;     // manifests must lie below it
   int threads = 1;
   bool follows = false;

@@ -28,8 +28,9 @@ Result<std::unique_ptr<ServedSampler>> ServedSampler::Start(const Runtime& runti
   std::unique_ptr<ServedSampler> served(new ServedSampler(std::move(stream), request));  // tidy-allow: private
   Stream& own = served->stream_;
   const bool is_attached = !request.attachment.empty();
-  XORBIT_ASSIGN_OR_RETURN(SamplerMemory found, is_attached ? AttachMemory(runtime, own, request.attachment)
-                                                           : LoadOwnMemory(runtime, own, request.checkpoint));
+  XORBIT_ASSIGN_OR_RETURN(SamplerMemory found, is_attached
+                                                   ? AttachMemory(runtime, own, request.attachment, request.device.has_value())
+                                                   : LoadOwnMemory(runtime, own, request.checkpoint, request.device));
   ReceiverOptions options;
   options.threads = runtime.threads;
   SessionOptions session;
@@ -44,6 +45,7 @@ Result<std::unique_ptr<ServedSampler>> ServedSampler::Start(const Runtime& runti
   session.engine_id = request.engine_id;
   session.checkpoint = (is_attached ? request.attachment : request.checkpoint).string();
   session.memory = is_attached ? "attached" : "own";
+  session.backend = request.device ? "cuda" : "cpu";
   session.store_root = request.store_root;
   session.threads = runtime.threads;
   session.follows = request.follows;

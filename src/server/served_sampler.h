@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 
@@ -17,8 +18,10 @@
 namespace xorbit {
 
 struct ServeRequest {
-  fs::path checkpoint;    // must be a version of the stream
-  fs::path attachment;    // instead of a checkpoint: what an engine exports
+  fs::path checkpoint;  // must be a version of the stream
+  fs::path attachment;  // instead of a checkpoint: what an engine exports
+  // The runtime's backend is CUDA's; a checkpoint is loaded onto this device. None: host memory.
+  std::optional<int> device;
   fs::path store_root;    // the folder behind the store: manifests that a request names must lie below it
   std::string stream_id;  // empty: the store's only one
   bool follows = false;

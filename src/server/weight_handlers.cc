@@ -49,6 +49,7 @@ HttpReply HandleServerInfo(SamplerSession& session, const ControlFields& /*field
                       {"hostname", identity.hostname},
                       {"pid", identity.pid},
                       {"memory", session.options().memory},
+                      {"backend", session.options().backend},
                       {"engine", EngineJson(session)},
                       {"kv_cache", CacheJson(session)},
                       {"checkpoint", session.options().checkpoint},

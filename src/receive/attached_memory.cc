@@ -45,7 +45,7 @@ Status AttachedMemory::OpenSegments(const Attachment& attachment) {
     if (exported.kind == ExportedSegment::Kind::kCudaIpc) {
       XORBIT_ASSIGN_OR_RETURN(segment.device, OpenDeviceMemory({exported.device, exported.name}, exported.byte_count));
     } else {
-      XORBIT_ASSIGN_OR_RETURN(segment.shared, SharedSegment::Open(exported.name));
+      XORBIT_ASSIGN_OR_RETURN(segment.shared, SharedMemory::Open(exported.name));
     }
     if (segment.bytes().size() < exported.byte_count) {
       return RefusedError("shared memory " + Quoted(exported.name) + " has " + std::to_string(segment.bytes().size()) +
@@ -178,7 +178,7 @@ Result<std::unique_ptr<AttachedMemory>> AttachedMemory::Attach(const fs::path& p
 }
 
 Status AttachedMemory::Readiness() const {
-  const SharedSegment& segment = segments_[gate_segment_].shared;
+  const SharedMemory& segment = segments_[gate_segment_].shared;
   if (!segment.TryLock()) return {};  // the engine has it as long as it lives
   segment.Unlock();
   return EngineEnded();

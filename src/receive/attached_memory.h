@@ -8,7 +8,7 @@
 
 #include "backend/cuda/device_memory.h"
 #include "base/file.h"
-#include "base/shared_segment.h"
+#include "base/shared_memory.h"
 #include "receive/attachment.h"
 #include "receive/engine_gate.h"
 #include "receive/served_memory.h"
@@ -33,7 +33,7 @@ class AttachedMemory final : public ServedMemory {
 
  private:
   struct Segment {
-    SharedSegment shared;                  // or
+    SharedMemory shared;                   // or
     std::unique_ptr<DeviceMemory> device;  // this one
     MutableBytes bytes() const { return device != nullptr ? device->bytes() : shared.bytes(); }
   };

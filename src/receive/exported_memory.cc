@@ -27,11 +27,11 @@ class Places {
 };
 
 Status RemoveLeft(const std::string& name) {
-  const Result<SharedSegment> left = SharedSegment::Open(name);
+  const Result<SharedMemory> left = SharedMemory::Open(name);
   if (left.ok() && !left->TryLock()) {
     return RefusedError("a living process has exported " + Quoted(name) + ": choose another name");
   }
-  return SharedSegment::Remove(name);
+  return SharedMemory::Remove(name);
 }
 
 // The file appears whole, in place of an older one.
@@ -63,7 +63,7 @@ Result<std::unique_ptr<ExportedMemory>> ExportedMemory::Make(const Layout& layou
   if (attachment.undo_bytes == 0) attachment.undo_bytes = std::max(kLeastUndoBytes, places.taken_bytes() / 4);
   attachment.undo = places.Take({}, attachment.undo_bytes);
   attachment.segments = {{ExportedSegment::Kind::kSharedMemory, options.name, {}, places.taken_bytes()}};
-  XORBIT_ASSIGN_OR_RETURN(memory->segment_, SharedSegment::Create(options.name, places.taken_bytes()));
+  XORBIT_ASSIGN_OR_RETURN(memory->segment_, SharedMemory::Create(options.name, places.taken_bytes()));
   const MutableBytes bytes = memory->segment_.bytes();
   for (size_t i = 0; i < attachment.regions.size(); ++i) {
     memory->regions_.push_back(bytes.subspan(attachment.regions[i].offset_bytes, memory->map_.regions()[i].byte_count));
@@ -80,7 +80,7 @@ Result<std::unique_ptr<ExportedMemory>> ExportedMemory::Make(const Layout& layou
 
 ExportedMemory::~ExportedMemory() {
   if (segment_.bytes().empty()) return;
-  static_cast<void>(SharedSegment::Remove(options_.name));  // what stays is removed by the next life
+  static_cast<void>(SharedMemory::Remove(options_.name));  // what stays is removed by the next life
 }
 
 Status ExportedMemory::Publish(const Layout& layout) const {

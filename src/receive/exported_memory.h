@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/file.h"
-#include "base/shared_segment.h"
+#include "base/shared_memory.h"
 #include "receive/attachment.h"
 #include "receive/engine_gate.h"
 #include "tensor/layout.h"
@@ -43,7 +43,7 @@ class ExportedMemory {
   ExportOptions options_;
   LiveMap map_;
   Attachment attachment_;
-  SharedSegment segment_;
+  SharedMemory segment_;
   std::optional<EngineGate> gate_;
   std::vector<MutableBytes> regions_;
   std::vector<MutableBytes> kept_;

@@ -10,7 +10,7 @@ constexpr uint32_t kThreads = 256;
 constexpr uint32_t kBlocks = 132 * 8;
 
 __device__ __forceinline__ Cell CellOf(const ChangeFormula& formula, uint64_t cell, bool changed) {
-  Cell bytes = OldCell(cell);
+  Cell bytes = OldCell(formula, cell);
   if (!changed) return bytes;
   const Cell change = ChangeOfCell(formula, cell);
   for (uint32_t i = 0; i < 4; ++i) bytes.words[i] ^= change.words[i];

@@ -81,8 +81,8 @@ Result<LiveMap> MapOf(const BigModel& model) {
 
 double EntropyBits(double p) { return p <= 0 || p >= 1 ? 0 : -(p * std::log2(p) + (1 - p) * std::log2(1 - p)); }
 
-Status EncodeModel(CodecId codec, BigModel* model) {
-  const std::vector<SegmentMap> maps = PlaceTensors(model);
+// Segments of these maps, and the places of all tensors.
+Result<std::vector<EncodedSegment>> EncodeSegments(CodecId codec, const std::vector<SegmentMap>& maps, BigModel* model) {
   XORBIT_ASSIGN_OR_RETURN(model->map, MapOf(*model));
   const auto backend = MakeCpuBackend();
   EncodeOptions options;
@@ -100,8 +100,14 @@ Status EncodeModel(CodecId codec, BigModel* model) {
     first_byte += map.byte_count();
     segments.push_back(std::move(segment));
   }
+  return segments;
+}
+
+Status EncodeModel(CodecId codec, BigModel* model) {
+  const std::vector<SegmentMap> maps = PlaceTensors(model);
+  XORBIT_ASSIGN_OR_RETURN(std::vector<EncodedSegment> segments, EncodeSegments(codec, maps, model));
   XORBIT_ASSIGN_OR_RETURN(Payload payload,
-                          WritePayload(model->layout, {codec, 0, 1}, maps, std::move(segments), options.threads));
+                          WritePayload(model->layout, {codec, 0, 1}, maps, std::move(segments), DefaultThreadCount()));
   model->payload_bytes = std::move(payload.head);
   for (Buffer& piece : payload.body) {
     AppendBytes(model->payload_bytes, piece);
@@ -114,9 +120,8 @@ Status EncodeModel(CodecId codec, BigModel* model) {
 
 uint64_t ThresholdOf(double probability) { return static_cast<uint64_t>(std::llround(probability * 4294967296.0)); }
 
-}  // namespace
-
-Result<BigModel> MakeShare(uint64_t byte_count, bool random_bytes, CodecId codec) {
+// Without places and update.
+Result<BigModel> PlanShare(uint64_t byte_count, bool random_bytes) {
   constexpr uint64_t kExperts = 60'000;
   constexpr uint64_t kDenseLayers = 200;
   const uint64_t dense_bytes = byte_count / 17;
@@ -139,8 +144,24 @@ Result<BigModel> MakeShare(uint64_t byte_count, bool random_bytes, CodecId codec
   model.formula.cell_threshold = ThresholdOf(0.00085 * kCellBytes);
   model.formula.unit_bytes = 1;
   model.formula.random_bytes = random_bytes;
+  return model;
+}
+
+}  // namespace
+
+Result<BigModel> MakeShare(uint64_t byte_count, bool random_bytes, CodecId codec) {
+  XORBIT_ASSIGN_OR_RETURN(BigModel model, PlanShare(byte_count, random_bytes));
   XORBIT_RETURN_IF_ERROR(EncodeModel(codec, &model));
   return model;
+}
+
+Result<UnsentModel> MakeUnsentShare(uint64_t byte_count) {
+  UnsentModel unsent;
+  XORBIT_ASSIGN_OR_RETURN(unsent.model, PlanShare(byte_count, false));
+  unsent.model.formula.old_is_zero = true;
+  unsent.maps = PlaceTensors(&unsent.model);
+  XORBIT_ASSIGN_OR_RETURN(unsent.segments, EncodeSegments(CodecId::kSparse, unsent.maps, &unsent.model));
+  return unsent;
 }
 
 Result<BigModel> MakeMatrices(Dtype dtype, uint64_t byte_count, double share_of_elements) {

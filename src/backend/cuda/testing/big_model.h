@@ -26,6 +26,15 @@ struct BigModel {
 // weights, as many block scales and FP32 globals, BF16 dense layers; 0.085 % of the bytes change, one byte at a time.
 Result<BigModel> MakeShare(uint64_t byte_count, bool random_bytes, CodecId codec = CodecId::kSparse);
 
+// A model whose update is still to be put into a payload, by who publishes it.
+struct UnsentModel {
+  BigModel model;  // without a payload
+  std::vector<SegmentMap> maps;
+  std::vector<EncodedSegment> segments;
+};
+// MakeShare's, whose old bytes are all zero.
+Result<UnsentModel> MakeUnsentShare(uint64_t byte_count);
+
 // Matrices of 64 MiB, BF16 or of one byte an element, of whose elements a share changes in the low byte by one bit.
 Result<BigModel> MakeMatrices(Dtype dtype, uint64_t byte_count, double share_of_elements);
 

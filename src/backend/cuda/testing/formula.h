@@ -36,9 +36,11 @@ struct ChangeFormula {
   uint64_t element_threshold = 0;
   uint32_t unit_bytes = 1;    // places are elements of this size, whose low byte changes
   bool random_bytes = false;  // any byte instead of a single bit
+  bool old_is_zero = false;   // so that the state before is a file of holes
 };
 
-XORBIT_HOST_DEVICE Cell OldCell(uint64_t cell) {
+XORBIT_HOST_DEVICE Cell OldCell(const ChangeFormula& formula, uint64_t cell) {
+  if (formula.old_is_zero) return {};
   const uint64_t a = SplitMix64(2 * cell ^ 0x6f6c642077656967);
   const uint64_t b = SplitMix64((2 * cell + 1) ^ 0x6f6c642077656967);
   return {{static_cast<uint32_t>(a), static_cast<uint32_t>(a >> 32), static_cast<uint32_t>(b), static_cast<uint32_t>(b >> 32)}};

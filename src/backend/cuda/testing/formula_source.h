@@ -42,7 +42,7 @@ class FormulaSource final : public ChangeSource {
     void AddCell(uint64_t cell, uint64_t at, WindowChanges* changes) const {
       const uint32_t unit_bytes = source_->unit_bytes_;
       const Cell change = ChangeOfCell(source_->formula_, cell);
-      const Cell old = OldCell(cell);
+      const Cell old = OldCell(source_->formula_, cell);
       const auto* change_bytes = reinterpret_cast<const uint8_t*>(change.words);
       const auto* old_bytes = reinterpret_cast<const uint8_t*>(old.words);
       for (uint64_t i = 0; i < kCellBytes; i += unit_bytes) {

@@ -40,7 +40,7 @@ class HostFormulaMemory final : public FormulaMemory {
     for (const FormulaPiece& piece : pieces_) {
       for (uint64_t at = 0; at < piece.byte_count; at += kCellBytes) {
         const uint64_t number = (piece.first_byte + at) / kCellBytes;
-        Cell cell = cuda::testing::OldCell(number);
+        Cell cell = cuda::testing::OldCell(formula_, number);
         const Cell change = changed ? cuda::testing::ChangeOfCell(formula_, number) : Cell{};
         for (int i = 0; i < 4; ++i) cell.words[i] ^= change.words[i];
         visit(piece.address + at, cell);

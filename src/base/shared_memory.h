@@ -11,18 +11,18 @@
 namespace xorbit {
 
 // A mapping of all of a segment. Movable, not copyable. Ending it leaves the segment there.
-class SharedSegment {
+class SharedMemory {
  public:
-  SharedSegment() = default;
-  SharedSegment(SharedSegment&& other) noexcept;
-  SharedSegment& operator=(SharedSegment&& other) noexcept;
-  ~SharedSegment();
+  SharedMemory() = default;
+  SharedMemory(SharedMemory&& other) noexcept;
+  SharedMemory& operator=(SharedMemory&& other) noexcept;
+  ~SharedMemory();
 
   // All zero, and nobody else's: mode 0600. A name is a slash and up to 250 bytes without one. kExists if it is taken; kIo if
   // there is not enough memory: all of it is set aside here, so that no later store can fail.
-  static Result<SharedSegment> Create(const std::string& name, uint64_t byte_count);
+  static Result<SharedMemory> Create(const std::string& name, uint64_t byte_count);
   // The one that is there, for reading and writing. kNotFound if it is gone, kRefused if this user may not write it.
-  static Result<SharedSegment> Open(const std::string& name);
+  static Result<SharedMemory> Open(const std::string& name);
   // Success also if there is none.
   static Status Remove(const std::string& name);
 

@@ -1,4 +1,4 @@
-#include "base/shared_segment.h"
+#include "base/shared_memory.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -30,23 +30,23 @@ Result<MutableBytes> Map(const UniqueFd& fd, uint64_t byte_count, const std::str
 
 }  // namespace
 
-SharedSegment::SharedSegment(SharedSegment&& other) noexcept
+SharedMemory::SharedMemory(SharedMemory&& other) noexcept
     : fd_(std::move(other.fd_)), bytes_(std::exchange(other.bytes_, {})) {}
 
-SharedSegment& SharedSegment::operator=(SharedSegment&& other) noexcept {
+SharedMemory& SharedMemory::operator=(SharedMemory&& other) noexcept {
   std::swap(fd_, other.fd_);
   std::swap(bytes_, other.bytes_);
   return *this;
 }
 
-SharedSegment::~SharedSegment() {
+SharedMemory::~SharedMemory() {
   if (!bytes_.empty()) ::munmap(bytes_.data(), bytes_.size());
 }
 
-Result<SharedSegment> SharedSegment::Create(const std::string& name, uint64_t byte_count) {
+Result<SharedMemory> SharedMemory::Create(const std::string& name, uint64_t byte_count) {
   XORBIT_RETURN_IF_ERROR(CheckName(name));
   const std::string what = "shared memory " + Quoted(name);
-  SharedSegment segment;
+  SharedMemory segment;
   segment.fd_ = UniqueFd(::shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!segment.fd_.valid()) return ErrnoError("create " + what, errno);
   const int error = ::posix_fallocate(segment.fd_.get(), 0, static_cast<off_t>(byte_count));
@@ -59,10 +59,10 @@ Result<SharedSegment> SharedSegment::Create(const std::string& name, uint64_t by
   return segment;
 }
 
-Result<SharedSegment> SharedSegment::Open(const std::string& name) {
+Result<SharedMemory> SharedMemory::Open(const std::string& name) {
   XORBIT_RETURN_IF_ERROR(CheckName(name));
   const std::string what = "shared memory " + Quoted(name);
-  SharedSegment segment;
+  SharedMemory segment;
   segment.fd_ = UniqueFd(::shm_open(name.c_str(), O_RDWR | O_CLOEXEC, 0));
   if (!segment.fd_.valid()) {
     if (errno == ENOENT) return NotFoundError(what + " is gone: start the engine that exports it again");
@@ -78,14 +78,14 @@ Result<SharedSegment> SharedSegment::Open(const std::string& name) {
   return segment;
 }
 
-Status SharedSegment::Remove(const std::string& name) {
+Status SharedMemory::Remove(const std::string& name) {
   XORBIT_RETURN_IF_ERROR(CheckName(name));
   if (::shm_unlink(name.c_str()) == 0 || errno == ENOENT) return {};
   return ErrnoError("remove shared memory " + Quoted(name), errno);
 }
 
-bool SharedSegment::TryLock() const { return ::flock(fd_.get(), LOCK_EX | LOCK_NB) == 0; }
+bool SharedMemory::TryLock() const { return ::flock(fd_.get(), LOCK_EX | LOCK_NB) == 0; }
 
-void SharedSegment::Unlock() const { static_cast<void>(::flock(fd_.get(), LOCK_UN)); }
+void SharedMemory::Unlock() const { static_cast<void>(::flock(fd_.get(), LOCK_UN)); }
 
 }  // namespace xorbit

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "base/bytes.h"
+#include "drive/engine_reply.h"
 #include "server/control_fields.h"
 #include "transport/http_message.h"
 
@@ -15,6 +16,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   const auto reply = xorbit::ParseHttpReply(text);
   if (reply.ok() && (reply->status < 0 || reply->status > 999 || reply->body.size() > size)) std::abort();
+  // What a driver is told by whoever listens there.
+  xorbit::HttpReply told;
+  told.body = text;
+  const xorbit::EngineReply engine = xorbit::ReadEngineReply(told);
+  if (!engine.has_answered || (engine.receipt && !engine.is_accepted)) std::abort();
   const auto fields = xorbit::ParseControlFields(text, text);
   if (fields.ok() && fields->participants.size() > xorbit::kMaxParticipants) std::abort();
   return 0;

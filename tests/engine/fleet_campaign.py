@@ -64,7 +64,7 @@ class Fleet:
         self.folder = folder
         self.store = folder / "store"
         self.log = folder / "log"
-        self.steps = store_test.write_run(folder, options.versions + options.kills // 8 + 2)
+        self.steps = store_test.write_run(folder, options.versions + -(-options.kills // 8) + 2)
         self.published = 0
         self.publish()
         unique = folder.name

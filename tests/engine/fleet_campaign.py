@@ -1,8 +1,8 @@
 """A fleet under load: imitation engines with their servers, taken from version to version by one driver while versions come.
 
 First whole: every version, with one driver line each, and what the driver calls current must be what the engine computes with.
-Then with members that are killed (kill -9) at random: engines, servers and the driver, each of which is started again. In the
-end all must stand at the newest version, byte for byte, and no engine may have computed with wrong weights.
+Then with members that are killed (kill -9) at random: engines, servers and the driver, each of which is started again. After
+every eight kills all must stand at the newest version, byte for byte, and no engine may ever have computed with wrong weights.
 
 usage: fleet_campaign.py XORBIT IMITATION_ENGINE [--engines N] [--versions N] [--kills N] [--seed N] [--dialect sglang|vllm]
 """
@@ -24,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import store_command_line_test as store_test
 
 DEADLINE_S = 120
+KILLS_A_VERSION = 8  # then the fleet must be whole again
 
 
 def ask(port: int, path: str, body: dict | None = None) -> dict:
@@ -64,7 +65,7 @@ class Fleet:
         self.folder = folder
         self.store = folder / "store"
         self.log = folder / "log"
-        self.steps = store_test.write_run(folder, options.versions + -(-options.kills // 8) + 2)
+        self.steps = store_test.write_run(folder, options.versions + -(-options.kills // KILLS_A_VERSION) + 1)
         self.published = 0
         self.publish()
         unique = folder.name
@@ -119,6 +120,20 @@ class Fleet:
             time.sleep(0.005)
         last = json.dumps(self.reports[-2:])
         raise AssertionError(f"never all at version {version}: {last}\n{self.log.read_text()[-3000:]}")
+
+    def await_whole(self, version: int) -> None:
+        """Until every engine computes with this version: the driver says nothing of engines that it finds current."""
+        deadline = time.monotonic() + DEADLINE_S
+        behind = list(self.engines)
+        while behind:
+            state = ask(behind[0].port, "/imitation_state")
+            if state["version"] == version and not state["paused"] and not state["closed"]:
+                behind.pop(0)
+            elif time.monotonic() > deadline:
+                last = json.dumps(self.reports[-2:])
+                raise AssertionError(f"never at version {version}: {state}, {last}\n{self.log.read_text()[-3000:]}")
+            else:
+                time.sleep(0.005)
 
     def check_states(self, version: int) -> list[dict]:
         """What engines say of the step that they have computed last; a step that began before is waited out."""
@@ -175,22 +190,24 @@ def run_whole(fleet: Fleet) -> None:
     rounds.sort()
     print(
         f"whole: {len(fleet.engines)} engines x {fleet.options.versions} versions, 0 wrong steps; round median"
-        f" {rounds[len(rounds) // 2]:.1f} ms, pause median {pauses[len(pauses) // 2]:.2f} ms, most {pauses[-1]:.2f} ms"
+        f" {rounds[len(rounds) // 2]:.1f} ms, pause median {pauses[len(pauses) // 2]:.2f} ms, most {pauses[-1]:.2f} ms",
+        flush=True,
     )
 
 
 def run_killed(fleet: Fleet) -> None:
     chooser = random.Random(fleet.options.seed)
     kills = dict.fromkeys(("engine", "server", "driver"), 0)
+    version = fleet.published - 1
     for kill in range(fleet.options.kills):
+        if kill % KILLS_A_VERSION == 0:
+            version = fleet.publish()
         time.sleep(chooser.random() * 0.1)
-        if kill % 8 == 0:
-            fleet.publish()
         kills[fleet.kill_one(chooser)] += 1
-    version = fleet.publish()
-    fleet.await_current(version)
-    fleet.check_states(version)
-    print(f"killed: {kills}, all at version {version} in the end, 0 wrong steps")
+        if (kill + 1) % KILLS_A_VERSION == 0 or kill + 1 == fleet.options.kills:
+            fleet.await_whole(version)
+            fleet.check_states(version)
+    print(f"killed: {kills}, all at version {version} in the end, 0 wrong steps", flush=True)
 
 
 def main() -> None:

@@ -24,6 +24,9 @@
 namespace xorbit::imitation {
 namespace {
 
+// From the base to any version at once: every element's old and new value, and where it is.
+constexpr uint64_t kUndoOfWeights = 4;
+
 struct Options {
   std::string name;
   std::string attachment;
@@ -45,8 +48,11 @@ class Engine {
       judge_.Learn(tensors);
       if (memory_ != nullptr) continue;
       const Layout& layout = checkpoint.layout();
+      uint64_t total_bytes = 0;
+      for (const ConstBytes tensor : tensors) total_bytes += tensor.size();
       XORBIT_ASSIGN_OR_RETURN(memory_,
-                              ExportedMemory::Make(layout, CanonicalMap(layout), {options_.name, options_.attachment, 0}));
+                              ExportedMemory::Make(layout, CanonicalMap(layout),
+                                                   {options_.name, options_.attachment, kUndoOfWeights * total_bytes}));
       LoadTensors(memory_->live(), tensors);
       XORBIT_RETURN_IF_ERROR(memory_->Publish(layout));
     }
@@ -73,7 +79,7 @@ class Engine {
 
  private:
   void Step() {
-    constexpr std::chrono::microseconds kRest{100};
+    constexpr std::chrono::microseconds kRest{300};
     if (!scheduler_.Begin()) return std::this_thread::sleep_for(kRest);
     const std::optional<uint64_t> version = memory_->gate().TryEnter();
     if (!version) {

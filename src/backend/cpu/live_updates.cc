@@ -1,5 +1,6 @@
 #include "backend/cpu/live_updates.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -18,6 +19,14 @@ Status CheckEpoch(const UpdateBasis& basis) {
   return RefusedError("the engine has moved its weights since this update was prepared: prepare it again");
 }
 
+// A thread takes about as long to be there as one already there takes for this many changes, on a machine that is busy serving.
+constexpr uint64_t kChangesPerThread = uint64_t{64} << 10;
+
+int PauseThreads(const UpdateBasis& basis) {
+  const uint64_t worthwhile = std::max<uint64_t>(1, basis.report.local_change_count / kChangesPerThread);
+  return static_cast<int>(std::min<uint64_t>(static_cast<uint64_t>(std::max(basis.threads, 1)), worthwhile));
+}
+
 Status AppliedAlready() { return UsageError("this update has been applied already, and XOR would take it back: use Undo"); }
 
 class DecodedUpdate final : public PreparedUpdate {
@@ -30,7 +39,7 @@ class DecodedUpdate final : public PreparedUpdate {
   Status Apply() override {
     if (applied_) return AppliedAlready();
     XORBIT_RETURN_IF_ERROR(CheckEpoch(basis_));
-    const Status status = loop_.ForEach(basis_.threads, [&](const RecordTurn& turn) -> Status {
+    const Status status = loop_.ForEach(PauseThreads(basis_), [&](const RecordTurn& turn) -> Status {
       const uint64_t index = turn.segment->first_record + turn.record_index;
       uint64_t met = 0;
       const bool casts_fit = XorRecord(turn.planned, turn.scratch, &met);
@@ -53,7 +62,7 @@ class DecodedUpdate final : public PreparedUpdate {
  private:
   // Every record decoded when it was prepared, so a failure here means failing memory.
   Status TakeBack() {
-    const Status status = loop_.ForEach(basis_.threads, [&](const RecordTurn& turn) -> Status {
+    const Status status = loop_.ForEach(PauseThreads(basis_), [&](const RecordTurn& turn) -> Status {
       uint8_t& written = written_[turn.segment->first_record + turn.record_index];
       if (std::exchange(written, 0) != 0) UnXorRecord(turn.planned, turn.scratch);
       return {};
@@ -91,7 +100,7 @@ class LoggedUpdate final : public PreparedUpdate {
     if (applied_ && !with_olds_) return AppliedAlready();
     XORBIT_RETURN_IF_ERROR(CheckEpoch(basis_));
     if (undo_ != nullptr) undo_->SetState(UndoState::kArmed);
-    const Status status = ParallelFor(basis_.threads, views_.size(), [&](uint64_t index) -> Status {
+    const Status status = ParallelFor(PauseThreads(basis_), views_.size(), [&](uint64_t index) -> Status {
       xored_[index] = 1;
       const TouchView& view = views_[index];
       return (with_olds_ ? view.StoreNew() : view.Xor() == logs_[index].before()) ? Status() : LiveMoved();
@@ -116,7 +125,7 @@ class LoggedUpdate final : public PreparedUpdate {
  private:
   void TakeBack() {
     // Nothing in it fails.
-    (void)ParallelFor(basis_.threads, views_.size(), [&](uint64_t index) -> Status {
+    (void)ParallelFor(PauseThreads(basis_), views_.size(), [&](uint64_t index) -> Status {
       if (with_olds_) {
         views_[index].StoreOld();
       } else if (std::exchange(xored_[index], 0) != 0) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backend/cuda/mask/frame_decode.h"
+#include "backend/cuda/testing/marked_mask.h"
 #include "backend/cuda/testing/warp_emulator.h"
 #include "codec/mask_inner.h"
 
@@ -22,17 +23,18 @@ void Run(ConstBytes data) {
   uint8_t* placed = reinterpret_cast<uint8_t*>(vectors.data()) + skew;
   std::copy(frame.begin(), frame.end(), placed);
   const auto frame_bytes = static_cast<uint32_t>(frame.size());
-  Buffer mask(mask_bytes);
   std::array<WordVector, kRingBytes / kVectorBytes> ring{};
-  uint32_t groups = 0;
-  static_assert(256 * 32 <= kGroupWordBytes);
+  std::array<uint32_t, 8> groups{};
+  static_assert(256 * 32 <= 8 * kGroupWordBytes);
+  Buffer slot(groups.size() * kGroupWordBytes, 0xa5);
   FrameError error = FrameError::kNone;
   RunWarp([&] {
     const FrameError found =
-        is_snappy ? DecodeFrame<InnerKind::kSnappy>(placed, frame_bytes, mask.data(), mask_bytes, &groups, ring.data())
-                  : DecodeFrame<InnerKind::kLz4>(placed, frame_bytes, mask.data(), mask_bytes, &groups, ring.data());
+        is_snappy ? DecodeFrame<InnerKind::kSnappy>(placed, frame_bytes, slot.data(), mask_bytes, groups.data(), ring.data())
+                  : DecodeFrame<InnerKind::kLz4>(placed, frame_bytes, slot.data(), mask_bytes, groups.data(), ring.data());
     if (Lane() == 0) error = found;
   });
+  const Buffer mask = testing::MarkedMask(ConstBytes(slot).first(mask_bytes), groups);
   Buffer want(mask_bytes);
   const bool is_valid = (is_snappy ? SnappyInner() : Lz4Inner()).Decode(frame, want).ok();
   if (error == FrameError::kNone && is_valid && mask != want) std::abort();

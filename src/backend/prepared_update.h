@@ -24,7 +24,7 @@ struct MaskOptions {
   std::string decoder;
   // Device memory for the masks of one batch, of which slot_count (2 to 4) are used in turn. 0: by what is free.
   uint64_t slot_bytes = 0;
-  uint32_t slot_count = 2;
+  uint32_t slot_count = 3;
   // Instead of memory of the update's own, in the pause and in Undo: such as what the engine computes in while it serves. Must
   // outlive the update; its contents are lost.
   MutableBytes lent_dev{};

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iterator>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "backend/cuda/cuda_memory.h"
 #include "backend/cuda/cuda_status.h"
 #include "backend/cuda/mask/mask_kernels.h"
+#include "backend/cuda/testing/marked_mask.h"
 #include "backend/cuda/testing/random_mask.h"
 #include "backend_parity.h"
 #include "binding_parity.h"
@@ -27,6 +29,7 @@ using cuda::testing::Report;
 using cuda::testing::Upload;
 
 constexpr uint64_t kSmallSlotBytes = uint64_t{4} << 20;
+constexpr uint8_t kUntouched = 0xa5;
 
 void CheckCase(const Backend& cuda_backend, const Backend& cpu_backend, uint64_t seed, const Codec& codec,
                std::span<const std::string> decoders, Report* report) {
@@ -112,23 +115,27 @@ class HostileFrames {
     XORBIT_ASSIGN_OR_RETURN(const cuda::DeviceBuffer states, cuda::DeviceBuffer::Make(count * sizeof(FrameState)));
     XORBIT_RETURN_IF_ERROR(
         Upload(frames.data_dev(), {reinterpret_cast<const uint8_t*>(frames_.data()), count * sizeof(FrameOnDevice)}));
-    XORBIT_RETURN_IF_ERROR(Upload(slot.data_dev(), Buffer(slot_bytes_)));
+    XORBIT_RETURN_IF_ERROR(Upload(slot.data_dev(), Buffer(slot_bytes_, kUntouched)));
+    XORBIT_RETURN_IF_ERROR(Upload(groups.data_dev(), Buffer(groups.byte_count())));
     XORBIT_RETURN_IF_ERROR(Upload(states.data_dev(), Buffer(count * sizeof(FrameState))));
     XORBIT_RETURN_IF_ERROR(cuda::LaunchFrameDecode({kind_, frames_, reinterpret_cast<const FrameOnDevice*>(frames.data_dev()),
                                                     reinterpret_cast<uint32_t*>(lengths.data_dev()),
                                                     reinterpret_cast<FrameState*>(states.data_dev()), slot.data_dev(),
-                                                    reinterpret_cast<uint32_t*>(groups.data_dev()), 0, stream}));
+                                                    reinterpret_cast<uint32_t*>(groups.data_dev()), false, 0, stream}));
     XORBIT_RETURN_IF_ERROR(cuda::CudaStatus(cudaStreamSynchronize(stream), "cudaStreamSynchronize of hostile frames"));
     slot_.resize(slot_bytes_);
     lengths_.resize(count);
+    groups_.resize(groups.byte_count() / sizeof(uint32_t));
     XORBIT_RETURN_IF_ERROR(Download(slot_, slot.data_dev()));
+    XORBIT_RETURN_IF_ERROR(Download({reinterpret_cast<uint8_t*>(groups_.data()), groups.byte_count()}, groups.data_dev()));
     return Download({reinterpret_cast<uint8_t*>(lengths_.data()), count * sizeof(uint32_t)}, lengths.data_dev());
   }
 
   void Judge(const std::string& what, Report* report) const {
     for (size_t i = 0; i < frames_.size(); ++i) {
       const FrameOnDevice& frame = frames_[i];
-      const ConstBytes got = ConstBytes(slot_).subspan(frame.slot_offset, frame.mask_bytes);
+      const Buffer got = cuda::testing::MarkedMask(ConstBytes(slot_).subspan(frame.slot_offset, frame.mask_bytes),
+                                                   std::span(groups_).subspan(frame.slot_offset / cuda::kGroupWordBytes));
       Buffer want(frame.mask_bytes);
       const bool is_valid =
           cuda::testing::CodecOf(kind_).Decode(ConstBytes(inner_).subspan(places_[i], frame.inner_bytes), want).ok();
@@ -138,9 +145,9 @@ class HostileFrames {
       if (kind_ == InnerKind::kSnappy) report->Check(is_taken == is_valid, where + ": another verdict than Snappy's");
       if (is_taken && is_valid) report->Check(std::equal(got.begin(), got.end(), want.begin()), where + ": other bytes");
       const uint64_t end = i + 1 < frames_.size() ? frames_[i + 1].slot_offset : slot_.size();
-      const auto rest =
-          ConstBytes(slot_).subspan(frame.slot_offset + frame.mask_bytes, end - frame.slot_offset - frame.mask_bytes);
-      report->Check(std::all_of(rest.begin(), rest.end(), [](uint8_t byte) { return byte == 0; }),
+      const uint64_t whole = (frame.mask_bytes + cuda::kGroupBytes - 1) / cuda::kGroupBytes * cuda::kGroupBytes;
+      const auto rest = ConstBytes(slot_).subspan(frame.slot_offset + whole, end - frame.slot_offset - whole);
+      report->Check(std::all_of(rest.begin(), rest.end(), [](uint8_t byte) { return byte == kUntouched; }),
                     where + ": wrote behind its mask");
     }
   }
@@ -153,6 +160,7 @@ class HostileFrames {
   Buffer inner_;
   uint64_t slot_bytes_ = 0;
   Buffer slot_;
+  std::vector<uint32_t> groups_;
   std::vector<uint32_t> lengths_;
 };
 

@@ -7,14 +7,22 @@
 
 namespace xorbit::cuda {
 
-Result<Stream> MakeStream() {
+namespace {
+
+Result<Stream> MakeStreamOf(bool is_urgent) {
   int least = 0;
-  XORBIT_RETURN_IF_ERROR(CudaStatus(cudaDeviceGetStreamPriorityRange(&least, nullptr), "cudaDeviceGetStreamPriorityRange"));
+  int greatest = 0;
+  XORBIT_RETURN_IF_ERROR(CudaStatus(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange"));
   cudaStream_t stream = nullptr;
-  XORBIT_RETURN_IF_ERROR(
-      CudaStatus(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, least), "cudaStreamCreateWithPriority"));
+  XORBIT_RETURN_IF_ERROR(CudaStatus(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, is_urgent ? greatest : least),
+                                    "cudaStreamCreateWithPriority"));
   return Stream(stream);
 }
+
+}  // namespace
+
+Result<Stream> MakeStream() { return MakeStreamOf(false); }
+Result<Stream> MakeUrgentStream() { return MakeStreamOf(true); }
 
 Result<Event> MakeEvent() {
   cudaEvent_t event = nullptr;

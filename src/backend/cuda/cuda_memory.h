@@ -37,6 +37,8 @@ using Stream = Owner<cudaStream_t, &cudaStreamDestroy>;
 using Event = Owner<cudaEvent_t, &cudaEventDestroy>;
 // Of the least priority, which is also the default: behind whatever an engine asks more for.
 Result<Stream> MakeStream();
+// Before all other streams, even an engine's: for a pause.
+Result<Stream> MakeUrgentStream();
 Result<Event> MakeEvent();
 // One that a thread waits for asleep.
 Result<Event> MakeSleepingEvent();

@@ -14,7 +14,6 @@ class CpuDecoder final : public FrameDecoder {
   static Result<std::unique_ptr<CpuDecoder>> Make(int threads);
 
   std::string_view name() const override { return "cpu"; }
-  bool wants_zeros() const override { return false; }
   bool marks_groups() const override { return false; }
   bool needs_proof() const override { return false; }
   // Decodes while the caller waits; only copies are put into the stream.

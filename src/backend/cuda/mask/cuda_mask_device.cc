@@ -42,9 +42,9 @@ Result<std::unique_ptr<CudaMaskDevice>> CudaMaskDevice::Make(MaskPlan* plan, con
   auto device = std::unique_ptr<CudaMaskDevice>(new CudaMaskDevice());
   device->plan_ = plan;
   device->throttle_ = options.throttle;
-  XORBIT_ASSIGN_OR_RETURN(device->decodes_, MakeStream());
   XORBIT_ASSIGN_OR_RETURN(device->updates_, MakeStream());
   for (uint32_t i = 0; i < kMostSlots; ++i) {
+    XORBIT_ASSIGN_OR_RETURN(device->decodes_[i], MakeStream());
     XORBIT_ASSIGN_OR_RETURN(device->decoded_[i], MakeSleepingEvent());
     XORBIT_ASSIGN_OR_RETURN(device->used_[i], MakeSleepingEvent());
   }
@@ -77,7 +77,6 @@ Status CudaMaskDevice::UseSlots(const MaskSlots& slots) {
     return UsageError("memory for slots must begin on a multiple of " + std::to_string(kSlotAlignment) + " bytes");
   }
   slots_ = slots;
-  slots_are_zero_ = false;
   batches_ = PlanBatches(slots.slot_bytes(), plan_);
   XORBIT_ASSIGN_OR_RETURN(groups_, DeviceBuffer::Make(slots.count * slots.slot_bytes() / kGroupWordBytes * sizeof(uint32_t)));
   XORBIT_RETURN_IF_ERROR(CopyPaced(const_cast<FrameOnDevice*>(masks_.frames), plan_->frames.data(),
@@ -85,23 +84,24 @@ Status CudaMaskDevice::UseSlots(const MaskSlots& slots) {
   return CudaStatus(cudaStreamSynchronize(updates_.get()), "cudaStreamSynchronize after staging");
 }
 
-Status CudaMaskDevice::Begin(const FrameDecoder& decoder) {
+Status CudaMaskDevice::LeaveServing() {
+  XORBIT_RETURN_IF_ERROR(Drain());
+  throttle_ = ServingThrottle::None();
+  XORBIT_ASSIGN_OR_RETURN(updates_, MakeUrgentStream());
+  return LoadMaskApply();
+}
+
+Status CudaMaskDevice::Begin() {
   XORBIT_RETURN_IF_ERROR(staged_.ClearCounters(updates_.get()));
   XORBIT_RETURN_IF_ERROR(
       CudaStatus(cudaMemsetAsync(masks_.applied_count, 0, sizeof(uint64_t), updates_.get()), "cudaMemsetAsync"));
   // kNotDecoded, and, where a decoder says no more, no error.
   XORBIT_RETURN_IF_ERROR(CudaStatus(cudaMemsetAsync(const_cast<uint32_t*>(masks_.decoded_bytes), 0xff,
-                                                    plan_->frames.size() * sizeof(uint32_t), decodes_.get()),
+                                                    plan_->frames.size() * sizeof(uint32_t), updates_.get()),
                                     "cudaMemsetAsync of the frames' lengths"));
   XORBIT_RETURN_IF_ERROR(CudaStatus(cudaMemset2DAsync(&masks_.states->decoding_error, sizeof(FrameState), 0, sizeof(uint32_t),
-                                                      plan_->frames.size(), decodes_.get()),
+                                                      plan_->frames.size(), updates_.get()),
                                     "cudaMemset2DAsync of the frames' errors"));
-  if (decoder.wants_zeros() && !slots_are_zero_) {
-    XORBIT_RETURN_IF_ERROR(
-        CudaStatus(cudaMemsetAsync(slots_.memory.data(), 0, slots_.memory.size(), decodes_.get()), "cudaMemsetAsync of slots"));
-  }
-  slots_are_zero_ = false;  // until the pass has ended
-  leaves_zeros_ = decoder.wants_zeros();
   for (uint32_t i = 0; i < slots_.count; ++i) {
     XORBIT_RETURN_IF_ERROR(CudaStatus(cudaEventRecord(used_[i].get(), updates_.get()), "cudaEventRecord"));
   }
@@ -109,17 +109,23 @@ Status CudaMaskDevice::Begin(const FrameDecoder& decoder) {
 }
 
 Status CudaMaskDevice::Decode(const MaskBatch& batch, uint32_t slot, FrameDecoder* decoder) {
-  XORBIT_RETURN_IF_ERROR(CudaStatus(cudaStreamWaitEvent(decodes_.get(), used_[slot].get(), 0), "cudaStreamWaitEvent"));
+  const cudaStream_t stream = decodes_[slot].get();
+  XORBIT_RETURN_IF_ERROR(CudaStatus(cudaStreamWaitEvent(stream, used_[slot].get(), 0), "cudaStreamWaitEvent"));
+  if (decoder->marks_groups()) {
+    XORBIT_RETURN_IF_ERROR(
+        CudaStatus(cudaMemsetAsync(GroupsAt(slot), 0, batch.slot_bytes / kGroupWordBytes * sizeof(uint32_t), stream),
+                   "cudaMemsetAsync of groups"));
+  }
   const auto submit = [&](uint64_t begin, uint64_t end) {
     const std::span<const FrameOnDevice> frames = std::span(plan_->frames).subspan(begin, end - begin);
     return decoder->Submit({plan_->kind, frames, masks_.frames + begin, const_cast<uint32_t*>(masks_.decoded_bytes) + begin,
-                            masks_.states + begin, SlotAt(slot), GroupsAt(slot), throttle_.blocks, decodes_.get()});
+                            masks_.states + begin, SlotAt(slot), GroupsAt(slot), false, throttle_.blocks, stream});
   };
   const uint64_t count = batch.frame_end - batch.frame_begin;
-  XORBIT_RETURN_IF_ERROR(RunPaced(count, throttle_, decodes_.get(), [&](uint64_t begin, uint64_t end) {
+  XORBIT_RETURN_IF_ERROR(RunPaced(count, throttle_, stream, [&](uint64_t begin, uint64_t end) {
     return submit(batch.frame_begin + begin, batch.frame_begin + end);
   }));
-  return CudaStatus(cudaEventRecord(decoded_[slot].get(), decodes_.get()), "cudaEventRecord");
+  return CudaStatus(cudaEventRecord(decoded_[slot].get(), stream), "cudaEventRecord");
 }
 
 Status CudaMaskDevice::Bind(const MaskLaunch& launch, const MaskBatch& batch, MaskPass pass) const {
@@ -147,16 +153,8 @@ Status CudaMaskDevice::Update(const MaskBatch& batch, uint32_t slot, MaskPass pa
     XORBIT_RETURN_IF_ERROR(paced([&](uint64_t begin, uint64_t end) { return LaunchMaskHash(launch, begin, end); }));
   }
   XORBIT_RETURN_IF_ERROR(LaunchOpenFrames(launch, batch, pass, decoder.needs_proof()));
-  const bool may_bind = !plan_->update.checked_tiles.empty();
-  const bool clears = decoder.wants_zeros() && !may_bind;
-  XORBIT_RETURN_IF_ERROR(paced([&](uint64_t begin, uint64_t end) { return LaunchMaskPass(launch, begin, end, pass, clears); }));
-  if (may_bind) {
-    XORBIT_RETURN_IF_ERROR(Bind(launch, batch, pass));
-    if (decoder.wants_zeros()) {
-      XORBIT_RETURN_IF_ERROR(
-          CudaStatus(cudaMemsetAsync(SlotAt(slot), 0, batch.slot_bytes, updates_.get()), "cudaMemsetAsync of a slot"));
-    }
-  }
+  XORBIT_RETURN_IF_ERROR(paced([&](uint64_t begin, uint64_t end) { return LaunchMaskPass(launch, begin, end, pass); }));
+  XORBIT_RETURN_IF_ERROR(Bind(launch, batch, pass));
   return CudaStatus(cudaEventRecord(used_[slot].get(), updates_.get()), "cudaEventRecord");
 }
 
@@ -172,13 +170,14 @@ Status CudaMaskDevice::Finish(MaskFindings* findings) {
   XORBIT_RETURN_IF_ERROR(Drain());
   findings->counters.assign(counters, counters + staged_.payload_count());
   findings->applied_frames = *applied_count;
-  slots_are_zero_ = leaves_zeros_;
   return {};
 }
 
 Status CudaMaskDevice::Drain() {
-  XORBIT_RETURN_IF_ERROR(
-      CudaStatus(cudaStreamSynchronize(decodes_.get()), "cudaStreamSynchronize (a kernel before it may have failed)"));
+  for (const Stream& stream : decodes_) {
+    XORBIT_RETURN_IF_ERROR(
+        CudaStatus(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize (a kernel before it may have failed)"));
+  }
   return CudaStatus(cudaStreamSynchronize(updates_.get()), "cudaStreamSynchronize (a kernel before it may have failed)");
 }
 

@@ -1,4 +1,7 @@
-// The device that a mask update runs on: its tables, slots, two streams, and the events between them.
+// The device that a mask update runs on: its tables, slots, streams, and the events between them.
+//
+// Each slot has a stream to decode in, so that a batch begins while the last frames of the one before are decoded: each of
+// these keeps but one warp busy. Tiles are XORed in a stream of their own.
 #pragma once
 
 #include <array>
@@ -28,8 +31,9 @@ class CudaMaskDevice final : public MaskDevice {
   // Cuts the plan into batches for these slots, whose memory stays the caller's. kUsage if they are too small or too many.
   // From the next pass on.
   Status UseSlots(const MaskSlots& slots);
-  // From the next pass on.
-  void SetThrottle(const ServingThrottle& throttle) { throttle_ = throttle; }
+  // From the next pass on nobody serves: no throttle, and XORs get the first block that is free, or they would wait until the
+  // next batch's last frame has begun.
+  Status LeaveServing();
 
   uint64_t byte_count() const { return tables_.byte_count() + memory_.byte_count() + groups_.byte_count(); }
   // Waits, and reads what a pre-flight left: every tile's sums, and what the names of tied tensors change.
@@ -38,7 +42,7 @@ class CudaMaskDevice final : public MaskDevice {
 
   std::span<const MaskBatch> batches() const override { return batches_; }
   uint32_t slot_count() const override { return slots_.count; }
-  Status Begin(const FrameDecoder& decoder) override;
+  Status Begin() override;
   Status Decode(const MaskBatch& batch, uint32_t slot, FrameDecoder* decoder) override;
   Status Update(const MaskBatch& batch, uint32_t slot, MaskPass pass, const FrameDecoder& decoder) override;
   Status Finish(MaskFindings* findings) override;
@@ -54,7 +58,7 @@ class CudaMaskDevice final : public MaskDevice {
 
   MaskPlan* plan_ = nullptr;
   ServingThrottle throttle_ = ServingThrottle::None();
-  Stream decodes_;
+  std::array<Stream, kMostSlots> decodes_;  // by slot
   Stream updates_;
   std::array<Event, kMostSlots> decoded_;
   std::array<Event, kMostSlots> used_;
@@ -66,8 +70,6 @@ class CudaMaskDevice final : public MaskDevice {
   PinnedBuffer findings_;  // counters, applied_count
   MaskSlots slots_;
   std::vector<MaskBatch> batches_;
-  bool slots_are_zero_ = false;
-  bool leaves_zeros_ = false;  // the pass that runs
 };
 
 }  // namespace xorbit::cuda

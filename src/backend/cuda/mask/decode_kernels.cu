@@ -26,6 +26,12 @@ Status LaunchFrameDecode(const DecodeJob& job) {
   const uint64_t count = job.frames.size();
   if (count == 0) return {};
   if (job.kind == InnerKind::kZstd) return UnsupportedError("our kernels do not read Zstd frames: use the CPU decoder");
+  if (job.fills_masks) {
+    const uint64_t begin = job.frames.front().slot_offset;
+    const uint64_t end = job.frames.back().slot_offset + job.frames.back().mask_bytes;
+    XORBIT_RETURN_IF_ERROR(
+        CudaStatus(cudaMemsetAsync(job.slot_dev + begin, 0, end - begin, job.stream), "cudaMemsetAsync of masks"));
+  }
   auto* const kernel =
       job.kind == InnerKind::kSnappy ? FrameDecodeKernel<InnerKind::kSnappy> : FrameDecodeKernel<InnerKind::kLz4>;
   const uint64_t most_blocks = job.most_blocks > 0 ? job.most_blocks : uint64_t{1} << 16;

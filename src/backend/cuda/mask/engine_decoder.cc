@@ -44,6 +44,7 @@ Status EngineDecoder::Submit(const DecodeJob& job) {
       continue;
     }
     DecodeJob alone = job;
+    alone.fills_masks = true;
     alone.frames = job.frames.subspan(i, 1);
     alone.frames_dev += i;
     alone.decoded_bytes_dev += i;

@@ -18,7 +18,6 @@ class EngineDecoder final : public FrameDecoder {
                                                      FrameDecoder* for_long_frames);
 
   std::string_view name() const override { return "engine"; }
-  bool wants_zeros() const override { return true; }  // where the other decoder has work
   bool marks_groups() const override { return false; }
   bool needs_proof() const override { return true; }
   // kUnsupported if the engine cannot reach the frames, the slot or the lengths.

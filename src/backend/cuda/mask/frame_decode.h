@@ -13,14 +13,11 @@ XORBIT_DEVICE FrameError DecodeFrame(const uint8_t* inner, uint32_t inner_bytes,
                                      uint32_t* groups, WordVector* ring) {
   InputWindow input(inner, inner_bytes, ring);
   FrameOutput output(mask, mask_bytes, groups);
-  FrameError error = FrameError::kNone;
   if constexpr (kKind == InnerKind::kSnappy) {
-    error = SnappyDecoder(&input, &output).Decode();
+    return SnappyDecoder(&input, &output).Decode();
   } else {
-    error = Lz4Decoder(&input, &output).Decode();
+    return Lz4Decoder(&input, &output).Decode();
   }
-  output.Finish();
-  return error;
 }
 
 }  // namespace xorbit::cuda

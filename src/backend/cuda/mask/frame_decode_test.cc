@@ -6,6 +6,7 @@
 
 #include <array>
 
+#include "backend/cuda/testing/marked_mask.h"
 #include "backend/cuda/testing/random_mask.h"
 #include "backend/cuda/testing/warp_emulator.h"
 #include "base/testing/seed.h"
@@ -30,39 +31,41 @@ class PlacedFrame {
   uint8_t* bytes_;
 };
 
+constexpr uint8_t kUntouched = 0xa5;
+
 struct Decoded {
   FrameError error = FrameError::kNone;
   Buffer mask;
 };
 
-// Whatever is not zero is marked, and what lies behind the mask is not.
-void ExpectMarks(const Buffer& mask, const std::vector<uint32_t>& groups) {
-  const auto is_marked = [&](uint64_t group) { return (groups[group / 32] >> group % 32 & 1) != 0; };
-  for (uint64_t at = 0; at < mask.size(); ++at) {
-    ASSERT_TRUE(mask[at] == 0 || is_marked(at / kGroupBytes)) << "byte " << at;
-  }
-  for (uint64_t group = (mask.size() - 1) / kGroupBytes + 1; group < 32 * groups.size(); ++group) {
-    ASSERT_FALSE(is_marked(group)) << "group " << group;
+// Nothing is marked behind the mask, and what is not marked nobody has written.
+void ExpectMarks(const Buffer& slot, uint64_t mask_bytes, const std::vector<uint32_t>& groups) {
+  for (uint64_t group = 0; group < 32 * groups.size(); ++group) {
+    if ((groups[group / 32] >> group % 32 & 1) != 0) {
+      ASSERT_LT(group * kGroupBytes, mask_bytes) << "group " << group;
+      continue;
+    }
+    for (uint64_t i = 0; i < kGroupBytes; ++i) ASSERT_EQ(slot[group * kGroupBytes + i], kUntouched) << "group " << group;
   }
 }
 
 Decoded Decode(InnerKind kind, const Buffer& frame, uint64_t mask_bytes, uint64_t skew) {
   const PlacedFrame placed(frame, skew);
   Decoded decoded;
-  decoded.mask.resize(mask_bytes);
   std::array<WordVector, kRingBytes / kVectorBytes> ring;
-  std::vector<uint32_t> groups((mask_bytes + kGroupWordBytes - 1) / kGroupWordBytes, 0xa5a5a5a5);
+  std::vector<uint32_t> groups((mask_bytes + kGroupWordBytes - 1) / kGroupWordBytes);
+  Buffer slot(groups.size() * kGroupWordBytes, kUntouched);
   const auto inner_bytes = static_cast<uint32_t>(frame.size());
   const auto length = static_cast<uint32_t>(mask_bytes);
   RunWarp([&] {
-    const FrameError error = kind == InnerKind::kSnappy
-                                 ? DecodeFrame<InnerKind::kSnappy>(placed.bytes(), inner_bytes, decoded.mask.data(), length,
-                                                                   groups.data(), ring.data())
-                                 : DecodeFrame<InnerKind::kLz4>(placed.bytes(), inner_bytes, decoded.mask.data(), length,
-                                                                groups.data(), ring.data());
+    const FrameError error =
+        kind == InnerKind::kSnappy
+            ? DecodeFrame<InnerKind::kSnappy>(placed.bytes(), inner_bytes, slot.data(), length, groups.data(), ring.data())
+            : DecodeFrame<InnerKind::kLz4>(placed.bytes(), inner_bytes, slot.data(), length, groups.data(), ring.data());
     if (Lane() == 0) decoded.error = error;
   });
-  ExpectMarks(decoded.mask, groups);
+  ExpectMarks(slot, mask_bytes, groups);
+  decoded.mask = testing::MarkedMask(ConstBytes(slot).first(mask_bytes), groups);
   return decoded;
 }
 

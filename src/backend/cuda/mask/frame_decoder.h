@@ -23,7 +23,8 @@ struct DecodeJob {
   uint32_t* decoded_bytes_dev;            // of each; kNotDecoded before
   FrameState* states_dev;                 // of each; decoding_error is kNone before
   uint8_t* slot_dev;
-  uint32_t* groups_dev;  // of the slot: a word for each kGroupWordBytes
+  uint32_t* groups_dev;  // of the slot: a word for each kGroupWordBytes; zero before for those that mark groups
+  bool fills_masks;      // all groups are to be written, by those that mark them too
   uint32_t most_blocks;  // of a launch; 0: as many as it likes
   StreamHandle stream;
 };
@@ -37,9 +38,7 @@ class FrameDecoder {
   virtual ~FrameDecoder() = default;
 
   virtual std::string_view name() const = 0;
-  // Masks in slots must be zero before it runs: it writes only what is not.
-  virtual bool wants_zeros() const = 0;
-  // It leaves, for each frame, the bits of the groups in which it wrote; otherwise nobody knows, and all are read.
+  // It writes and marks some groups of each frame, and the others count as zero; otherwise it writes all of them.
   virtual bool marks_groups() const = 0;
   // It may write wrong bytes and not know: masks are compared with what pre-flight saw before they are used.
   virtual bool needs_proof() const = 0;

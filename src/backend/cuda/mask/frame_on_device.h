@@ -11,9 +11,10 @@ namespace xorbit::cuda {
 // How inner frames are coded.
 enum class InnerKind : uint8_t { kSnappy, kLz4, kZstd };
 
-// A slot's masks in *groups* of so many bytes: decoders that know leave a bit for each, set if the group may hold changes, and
-// the rest need not be read. A mask begins with a word of 32 groups of its own.
-inline constexpr uint32_t kGroupBytes = 512;
+// A slot's masks in *groups* of so many bytes, the least that memory moves: decoders that mark them write those in which
+// something changes, and leave a bit for each. All others are zero, whatever the slot holds there. A mask begins with a word of
+// 32 groups of its own.
+inline constexpr uint32_t kGroupBytes = 32;
 inline constexpr uint32_t kGroupWordBytes = 32 * kGroupBytes;
 inline constexpr uint64_t kMaskAlignment = kGroupWordBytes;
 inline constexpr uint64_t kSlotAlignment = 256;  // of a slot's memory

@@ -8,7 +8,6 @@ namespace xorbit::cuda {
 class KernelDecoder final : public FrameDecoder {
  public:
   std::string_view name() const override { return "kernels"; }
-  bool wants_zeros() const override { return true; }
   bool marks_groups() const override { return true; }
   bool needs_proof() const override { return false; }
   Status Submit(const DecodeJob& job) override { return LaunchFrameDecode(job); }

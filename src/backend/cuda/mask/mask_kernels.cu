@@ -23,19 +23,18 @@ struct TileLoop {
   MaskSlot slot;
   uint64_t begin;
   uint64_t end;
-  bool clears;
 };
 
 // body.Run<Unit>(task) for every tile, by all lanes of a warp.
 template <typename Body>
 __device__ __forceinline__ void ForEachMaskTile(const TileLoop& loop, const Body& body) {
   __shared__ uint64_t word_factors[kWordFactorCount];
-  __shared__ uint16_t queues[kWarps][kMaskQueueLength];
+  __shared__ MaskQueues queues[kWarps];
   if (threadIdx.x < kWordFactorCount) word_factors[threadIdx.x] = WordFactorAt(threadIdx.x);
   __syncthreads();
   const uint32_t warp = ShuffleFrom(threadIdx.x / kWarpLanes, 0);
   for (uint64_t tile = loop.begin + blockIdx.x * kWarps + warp; tile < loop.end; tile += gridDim.x * kWarps) {
-    const MaskTask task = MakeMaskTask(loop.update, loop.masks, tile, loop.slot, loop.clears, queues[warp], word_factors);
+    const MaskTask task = MakeMaskTask(loop.update, loop.masks, tile, loop.slot, &queues[warp], word_factors);
     switch (task.segment->unit_bytes) {
       case 1:
         body.template Run<uint8_t>(task);
@@ -103,8 +102,7 @@ __global__ void AuditKernel(UpdateOnDevice update, MasksOnDevice masks, uint64_t
 uint32_t BlocksOf(uint64_t thread_count) { return static_cast<uint32_t>((thread_count + kThreads - 1) / kThreads); }
 
 template <typename Body>
-Status LaunchOverTiles(const char* name, const MaskLaunch& launch, uint64_t begin, uint64_t end, bool clears,
-                       const Body& body) {
+Status LaunchOverTiles(const char* name, const MaskLaunch& launch, uint64_t begin, uint64_t end, const Body& body) {
   if (begin == end) return {};
   int device = 0;
   int multiprocessors = 0;
@@ -114,7 +112,7 @@ Status LaunchOverTiles(const char* name, const MaskLaunch& launch, uint64_t begi
   uint64_t blocks =
       std::min((end - begin + kWarps - 1) / kWarps, uint64_t{kBlocksEach} * static_cast<uint32_t>(multiprocessors));
   if (launch.most_blocks > 0) blocks = std::min<uint64_t>(blocks, launch.most_blocks);
-  const TileLoop loop{*launch.update, *launch.masks, launch.slot, begin, end, clears};
+  const TileLoop loop{*launch.update, *launch.masks, launch.slot, begin, end};
   MaskTileKernel<<<static_cast<uint32_t>(blocks), kThreads, 0, launch.stream>>>(loop, body);
   return CudaStatus(cudaGetLastError(), std::string("launch of ") + name);
 }
@@ -122,8 +120,7 @@ Status LaunchOverTiles(const char* name, const MaskLaunch& launch, uint64_t begi
 }  // namespace
 
 Status LaunchMaskHash(const MaskLaunch& launch, uint64_t begin, uint64_t end) {
-  return LaunchOverTiles("the masks' hash", launch, begin, end, false,
-                         HashBody{launch.masks->frames, launch.masks->frame_of_tile});
+  return LaunchOverTiles("the masks' hash", launch, begin, end, HashBody{launch.masks->frames, launch.masks->frame_of_tile});
 }
 
 Status LaunchOpenFrames(const MaskLaunch& launch, const MaskBatch& batch, MaskPass pass, bool needs_proof) {
@@ -132,20 +129,24 @@ Status LaunchOpenFrames(const MaskLaunch& launch, const MaskBatch& batch, MaskPa
   return CudaStatus(cudaGetLastError(), "launch of the frames' opening");
 }
 
-Status LaunchMaskPass(const MaskLaunch& launch, uint64_t begin, uint64_t end, MaskPass pass, bool clears) {
+Status LaunchMaskPass(const MaskLaunch& launch, uint64_t begin, uint64_t end, MaskPass pass) {
   switch (pass) {
     case MaskPass::kPreflight:
-      return LaunchOverTiles("pre-flight of masks", launch, begin, end, clears, PassBody<MaskPass::kPreflight>{});
+      return LaunchOverTiles("pre-flight of masks", launch, begin, end, PassBody<MaskPass::kPreflight>{});
     case MaskPass::kApply:
-      return LaunchOverTiles("XOR of masks", launch, begin, end, clears, PassBody<MaskPass::kApply>{});
+      return LaunchOverTiles("XOR of masks", launch, begin, end, PassBody<MaskPass::kApply>{});
     default:
-      return LaunchOverTiles("XOR of masks, back", launch, begin, end, clears, PassBody<MaskPass::kUndo>{});
+      return LaunchOverTiles("XOR of masks, back", launch, begin, end, PassBody<MaskPass::kUndo>{});
   }
+}
+
+Status LoadMaskApply() {
+  return LoadKernel(reinterpret_cast<const void*>(MaskTileKernel<PassBody<MaskPass::kApply>>), "the XOR of masks");
 }
 
 Status LaunchMaskBindings(const MaskLaunch& launch, uint64_t begin, uint64_t end, const BindingsOnDevice& bindings,
                           BindingStep step) {
-  return LaunchOverTiles("the bindings of masks", launch, begin, end, false, BindingBody{bindings, step});
+  return LaunchOverTiles("the bindings of masks", launch, begin, end, BindingBody{bindings, step});
 }
 
 Status LaunchAudit(const MaskLaunch& launch, uint64_t frame_count) {

@@ -9,7 +9,7 @@
 
 namespace xorbit::cuda {
 
-// Snappy or LZ4 frames into slots that are zero.
+// Snappy or LZ4 frames.
 Status LaunchFrameDecode(const DecodeJob& job);
 
 // One batch in one slot. most_blocks: 0 for as many as the device holds.
@@ -25,9 +25,11 @@ struct MaskLaunch {
 Status LaunchMaskHash(const MaskLaunch& launch, uint64_t begin, uint64_t end);
 // Opens the frames of a batch to a pass (OpenFrame).
 Status LaunchOpenFrames(const MaskLaunch& launch, const MaskBatch& batch, MaskPass pass, bool needs_proof);
-// One pass over tiles [begin, end) of frames that have been opened to it. clears: leaves their masks zero.
-Status LaunchMaskPass(const MaskLaunch& launch, uint64_t begin, uint64_t end, MaskPass pass, bool clears);
-// The step of shadows and aliases, before the masks are cleared.
+// One pass over tiles [begin, end) of frames that have been opened to it.
+Status LaunchMaskPass(const MaskLaunch& launch, uint64_t begin, uint64_t end, MaskPass pass);
+// Loads the kernel of MaskPass::kApply (LoadKernel).
+Status LoadMaskApply();
+// The step of shadows and aliases.
 Status LaunchMaskBindings(const MaskLaunch& launch, uint64_t begin, uint64_t end, const BindingsOnDevice& bindings,
                           BindingStep step);
 // After the last batch (AuditFrame).

@@ -45,7 +45,7 @@ Status StatusOfMaskReports(const MaskPlan& plan, std::span<const PayloadCounters
 
 Status MaskPipeline::Run(MaskPass pass, FrameDecoder* decoder, MaskFindings* findings) {
   const auto run = [&]() -> Status {
-    XORBIT_RETURN_IF_ERROR(device_->Begin(*decoder));
+    XORBIT_RETURN_IF_ERROR(device_->Begin());
     const std::span<const MaskBatch> batches = device_->batches();
     // Each batch is decoded before the one before it is used: both are then under way at once.
     for (size_t i = 0; i <= batches.size(); ++i) {

@@ -32,8 +32,8 @@ class MaskDevice {
 
   virtual std::span<const MaskBatch> batches() const = 0;
   virtual uint32_t slot_count() const = 0;
-  // Before the first batch of a pass: clears what it adds up, and, for decoders that want that, slots that are not zero.
-  virtual Status Begin(const FrameDecoder& decoder) = 0;
+  // Before the first batch of a pass: clears what it adds up.
+  virtual Status Begin() = 0;
   virtual Status Decode(const MaskBatch& batch, uint32_t slot, FrameDecoder* decoder) = 0;
   virtual Status Update(const MaskBatch& batch, uint32_t slot, MaskPass pass, const FrameDecoder& decoder) = 0;
   // After the last batch: waits for everything. The findings are the pass's.

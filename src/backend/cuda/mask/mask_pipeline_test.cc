@@ -104,7 +104,6 @@ void ExpectThereAndBack(MaskCase* c, std::span<FrameDecoder* const> decoders) {
     const Status undone = pipeline.TakeBack();
     ASSERT_TRUE(undone.ok()) << undone.message();
     ASSERT_TRUE(c->live().Holds(c->from()));
-    EXPECT_TRUE(c->device().slots_are_zero());
     EXPECT_TRUE(c->device().queue_is_intact());
   }
 }
@@ -163,7 +162,7 @@ TEST(MaskPipeline, GoesThroughTilesThatChangeThroughout) {
 }
 
 // A large update of many batches.
-constexpr uint64_t kManyElements = 25'000;
+constexpr uint64_t kManyElements = 32'000;
 constexpr uint64_t kFaultSeeds[] = {3, 9, 4};
 
 TEST(MaskPipeline, FaultsOfTheEngineInPreflightAreRefused) {
@@ -244,7 +243,7 @@ TEST(EngineDecoder, IsRefusedWhereItCannotWork) {
   uint8_t bytes[64] = {};
   uint32_t length = 0;
   const FrameOnDevice frame{bytes, 0, 8, 32, 0, 0, 0, 1};
-  const DecodeJob job{InnerKind::kLz4, {&frame, 1}, &frame, &length, nullptr, bytes + 32, nullptr, 0, nullptr};
+  const DecodeJob job{InnerKind::kLz4, {&frame, 1}, &frame, &length, nullptr, bytes + 32, nullptr, false, 0, nullptr};
   for (const void* place :
        {static_cast<const void*>(bytes), static_cast<const void*>(bytes + 32), static_cast<const void*>(&length)}) {
     driver.incapable = place;

@@ -12,16 +12,15 @@ struct MaskTask {
   uint64_t tile_index;
   uint64_t report_index;  // of the tile under which its frame reports: the frame's first
   FrameState* state;
-  uint8_t* mask;
+  const uint8_t* mask;
   const uint32_t* groups;  // or null
   uint32_t byte_count;
-  bool clears;
-  uint16_t* queue;
+  MaskQueues* queues;
   TileContext context;
 };
 
 XORBIT_DEVICE MaskTask MakeMaskTask(const UpdateOnDevice& update, const MasksOnDevice& masks, uint64_t tile_index,
-                                    MaskSlot slot, bool clears, uint16_t* queue, const uint64_t* word_factors) {
+                                    MaskSlot slot, MaskQueues* queues, const uint64_t* word_factors) {
   const uint32_t frame_index = masks.frame_of_tile[tile_index];
   const FrameOnDevice& frame = masks.frames[frame_index];
   const SegmentOnDevice& segment = update.segments[frame.segment_index];
@@ -36,24 +35,9 @@ XORBIT_DEVICE MaskTask MakeMaskTask(const UpdateOnDevice& update, const MasksOnD
   task.mask = slot.masks + place;
   task.groups = slot.groups == nullptr ? nullptr : slot.groups + place / kGroupWordBytes;
   task.byte_count = (record.span + 1) * segment.unit_bytes;
-  task.clears = clears;
-  task.queue = queue;
+  task.queues = queues;
   task.context = {&update, &segment, record, update.starts[tile_index], word_factors};
   return task;
-}
-
-// Zeros over a mask that nobody is to use.
-XORBIT_DEVICE_RARE void ClearMask(uint8_t* mask, uint32_t byte_count) {
-  for (uint32_t at = Lane() * kVectorBytes; at < byte_count; at += kWarpLanes * kVectorBytes) {
-    *reinterpret_cast<WordVector*>(mask + at) = {};
-  }
-}
-
-// Whether a tile is closed, and then cleared.
-XORBIT_DEVICE bool IsClosed(const MaskTask& task) {
-  if (task.state->is_open != 0) return false;
-  if (task.clears) ClearMask(task.mask, task.byte_count);
-  return true;
 }
 
 template <typename Findings>
@@ -71,12 +55,12 @@ XORBIT_DEVICE void AddTo(ApplyFindings* sum, const ApplyFindings& found) {
 template <typename Unit, typename Visitor, typename Findings>
 XORBIT_DEVICE MaskOutcome<Findings> WalkMask(const MaskTask& task) {
   MaskOutcome<Findings> outcome;
-  MaskScan<Unit> scan(task.mask, task.byte_count, task.groups, task.queue);
+  MaskScan<Unit> scan(task.mask, task.byte_count, task.groups, task.queues);
   while (!scan.is_done()) {
     const uint32_t count = scan.NextPortion();
     if (count == 0) continue;
     Visitor visitor(task.context);
-    VisitQueued<Unit>(task.mask, task.clears, task.queue, count, &visitor);
+    VisitQueued<Unit>(task.mask, task.queues->changes.data(), count, &visitor);
     AddTo(&outcome.found, visitor.Finish());
     outcome.change_count += count;
   }
@@ -99,7 +83,7 @@ XORBIT_DEVICE TileError CompareMaskTile(const MaskTask& task, const MaskOutcome<
 
 template <typename Unit>
 XORBIT_DEVICE void PreflightMaskTile(const MaskTask& task) {
-  if (IsClosed(task)) return;
+  if (task.state->is_open == 0) return;
   const auto outcome = task.context.start.box_index == kNoBox
                            ? WalkSpreadMask<Unit, SpreadPreflight<Unit, false>, PreflightFindings>(task)
                            : WalkMask<Unit, BoxPreflight<Unit, false>, PreflightFindings>(task);
@@ -119,7 +103,7 @@ XORBIT_DEVICE void PreflightMaskTile(const MaskTask& task) {
 // kKind: kReturningXor to apply, kXor to undo.
 template <typename Unit, ApplyKind kKind>
 XORBIT_DEVICE void XorMaskTile(const MaskTask& task) {
-  if (IsClosed(task)) return;
+  if (task.state->is_open == 0) return;
   const auto outcome = task.context.start.box_index == kNoBox
                            ? WalkSpreadMask<Unit, SpreadApply<Unit, kKind>, ApplyFindings>(task)
                            : WalkMask<Unit, BoxApply<Unit, kKind>, ApplyFindings>(task);
@@ -134,13 +118,13 @@ XORBIT_DEVICE void XorMaskTile(const MaskTask& task) {
   }
 }
 
-// The step of shadows and aliases that goes with a pass, after it. Never clears.
+// The step of shadows and aliases that goes with a pass, after it.
 template <typename Unit>
 XORBIT_DEVICE void BindMaskTile(const MaskTask& task, const BindingsOnDevice& bindings, BindingStep step) {
   if (task.state->is_open == 0) return;
   BindingVisitor<Unit> visitor(task.context, bindings, step);
-  MaskScan<Unit> scan(task.mask, task.byte_count, task.groups, task.queue);
-  while (!scan.is_done()) VisitQueued<Unit>(task.mask, false, task.queue, scan.NextPortion(), &visitor);
+  MaskScan<Unit> scan(task.mask, task.byte_count, task.groups, task.queues);
+  while (!scan.is_done()) VisitQueued<Unit>(task.mask, task.queues->changes.data(), scan.NextPortion(), &visitor);
   const bool misfits = visitor.Finish();
   if (Lane() != 0 || !misfits) return;
   PayloadCounters& counters = task.update->counters[task.segment->payload_index];
@@ -150,15 +134,18 @@ XORBIT_DEVICE void BindMaskTile(const MaskTask& task, const BindingsOnDevice& bi
 
 // Adds to the frame's hash of its mask: over vectors that are not zero, by their place.
 XORBIT_DEVICE void HashMaskTile(const MaskTask& task, uint64_t first_byte) {
+  constexpr uint32_t kAtOnce = 4;
   uint64_t hash = 0;
-  for (uint32_t at = 0; at < task.byte_count; at += MaskVectors::kBytes) {
-    const MaskVectors row(task.mask, at, task.byte_count, ~0U);
-    for (uint32_t i = 0; i < MaskVectors::kAtOnce; ++i) {
-      const WordVector& vector = row.vectors[i];
-      if (vector.is_zero()) continue;
-      const uint64_t place = first_byte + at + (i * kWarpLanes + Lane()) * kVectorBytes;
-      const uint64_t low = uint64_t{vector.words[1]} << 32 | vector.words[0];
-      const uint64_t high = uint64_t{vector.words[3]} << 32 | vector.words[2];
+  for (uint32_t begin = Lane() * kVectorBytes; begin < task.byte_count; begin += kAtOnce * kWarpLanes * kVectorBytes) {
+    WordVector vectors[kAtOnce];
+    for (uint32_t i = 0; i < kAtOnce; ++i) {
+      vectors[i] = MaskVectorAt(task.mask, begin + i * kWarpLanes * kVectorBytes, task.byte_count);
+    }
+    for (uint32_t i = 0; i < kAtOnce; ++i) {
+      if (vectors[i].is_zero()) continue;
+      const uint64_t place = first_byte + begin + i * kWarpLanes * kVectorBytes;
+      const uint64_t low = uint64_t{vectors[i].words[1]} << 32 | vectors[i].words[0];
+      const uint64_t high = uint64_t{vectors[i].words[3]} << 32 | vectors[i].words[2];
       hash += SplitMix64(SplitMix64(SplitMix64(place) ^ low) ^ high);
     }
   }

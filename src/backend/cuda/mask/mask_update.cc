@@ -53,7 +53,7 @@ class MaskUpdate final : public PreparedUpdate {
       XORBIT_ASSIGN_OR_RETURN(const std::vector<TieOnDevice> ties, masks_->ReadTies());
       XORBIT_RETURN_IF_ERROR(StatusOfTies(plan_->update, ties));
     }
-    masks_->SetThrottle(ServingThrottle::None());
+    XORBIT_RETURN_IF_ERROR(masks_->LeaveServing());
     if (!options_.lent_dev.empty()) {
       XORBIT_RETURN_IF_ERROR(masks_->UseSlots({options_.lent_dev, options_.slot_count}));
       slots_ = {};

@@ -9,7 +9,7 @@ namespace xorbit::cuda {
 // What one warp takes at a time.
 inline constexpr uint32_t kMaskTileBytes = 1U << 16;
 
-static_assert(kMaskTileBytes % kGroupWordBytes == 0 && kMaskTileBytes / kGroupWordBytes <= 32);
+static_assert(kMaskTileBytes % kGroupWordBytes == 0);
 
 // Memory for the masks of one batch.
 struct MaskSlot {

@@ -16,7 +16,6 @@ class NvcompDecoder final : public FrameDecoder {
   static Result<std::unique_ptr<NvcompDecoder>> Make(const std::string& folder, InnerKind kind);
 
   std::string_view name() const override { return "nvcomp"; }
-  bool wants_zeros() const override { return false; }
   bool marks_groups() const override { return false; }
   bool needs_proof() const override { return true; }
   Status Submit(const DecodeJob& job) override;

@@ -21,7 +21,6 @@ namespace xorbit::cuda::testing {
 class EmulatedDecoder final : public FrameDecoder {
  public:
   std::string_view name() const override { return "kernels"; }
-  bool wants_zeros() const override { return true; }
   bool marks_groups() const override { return true; }
   bool needs_proof() const override { return false; }
   Status Submit(const DecodeJob& job) override {
@@ -30,6 +29,7 @@ class EmulatedDecoder final : public FrameDecoder {
       const FrameOnDevice& frame = job.frames[i];
       uint8_t* mask = job.slot_dev + frame.slot_offset;
       uint32_t* groups = job.groups_dev + frame.slot_offset / kGroupWordBytes;
+      if (job.fills_masks) std::fill_n(mask, frame.mask_bytes, uint8_t{0});
       RunWarp([&] {
         const FrameError error =
             job.kind == InnerKind::kSnappy
@@ -99,24 +99,22 @@ class EmulatedMasks final : public MaskDevice {
   std::span<const MaskBatch> batches() const override { return batches_; }
   uint32_t slot_count() const override { return slot_count_; }
 
-  Status Begin(const FrameDecoder& decoder) override {
+  Status Begin() override {
     counters_.assign(counters_.size(), {kNoReport, kNoReport, 0, 0, 0});
     applied_count_ = 0;
     decoded_bytes_.assign(decoded_bytes_.size(), kNotDecoded);
     for (FrameState& state : states_) state.decoding_error = 0;
-    if (decoder.wants_zeros() && !are_zero_) slots_.assign(slots_.size(), WordVector{});
-    are_zero_ = false;
-    leaves_zeros_ = decoder.wants_zeros();
+    slots_.assign(slots_.size(), WordVector{{~0U, ~0U, ~0U, ~0U}});  // what nobody writes is not to be read
     updated_ = 0;
-    groups_.assign(groups_.size(), 0);  // whoever reads them where nobody marks any finds nothing
-    marks_groups_ = decoder.marks_groups();
     return {};
   }
   Status Decode(const MaskBatch& batch, uint32_t slot, FrameDecoder* decoder) override {
     const uint64_t begin = batch.frame_begin;
+    std::fill_n(GroupsAt(slot), slot_bytes_ / kGroupWordBytes, 0U);  // nor is it, where nobody marks any
+    marks_groups_ = decoder->marks_groups();
     return decoder->Submit({plan_->kind, std::span(plan_->frames).subspan(begin, batch.frame_end - begin),
                             plan_->frames.data() + begin, decoded_bytes_.data() + begin, states_.data() + begin, SlotAt(slot),
-                            GroupsAt(slot), 0, nullptr});
+                            GroupsAt(slot), false, 0, nullptr});
   }
   Status Update(const MaskBatch& batch, uint32_t slot, MaskPass pass, const FrameDecoder& decoder) override {
     if (updated_++ == failing_batch_) {
@@ -124,35 +122,27 @@ class EmulatedMasks final : public MaskDevice {
       return IoError("an update fails");
     }
     if (decoder.needs_proof()) {
-      ForEachTile(batch, slot, false, []<typename Unit>(const MaskTask& task, const FrameOnDevice& frame) {
+      ForEachTile(batch, slot, []<typename Unit>(const MaskTask& task, const FrameOnDevice& frame) {
         HashMaskTile(task, (task.context.record.first - frame.first) * sizeof(Unit));
       });
     }
     for (uint64_t i = batch.frame_begin; i < batch.frame_end; ++i) OpenFrame(update_, masks_, i, pass, decoder.needs_proof());
-    const bool may_bind = !plan_->update.checked_tiles.empty();
-    RunPass(batch, slot, decoder.wants_zeros() && !may_bind, pass);
-    if (!may_bind) return {};
+    RunPass(batch, slot, pass);
     const BindingsOnDevice bindings{plan_->update.live.shadows.data(), ties_.data()};
     const BindingStep step = pass == MaskPass::kPreflight ? BindingStep::kCheck : BindingStep::kFollowXor;
-    ForEachTile(batch, slot, false, [&]<typename Unit>(const MaskTask& task, const FrameOnDevice&) {
+    ForEachTile(batch, slot, [&]<typename Unit>(const MaskTask& task, const FrameOnDevice&) {
       if (IsBound(task, pass)) BindMaskTile<Unit>(task, bindings, step);
     });
-    if (decoder.wants_zeros()) std::fill_n(SlotAt(slot), batch.slot_bytes, uint8_t{0});
     return {};
   }
   Status Finish(MaskFindings* findings) override {
     for (uint64_t i = 0; i < states_.size(); ++i) AuditFrame(update_, masks_, i);
     *findings = {counters_, applied_count_};
-    are_zero_ = leaves_zeros_;
     return {};
   }
   Status Drain() override { return {}; }
 
-  bool queue_is_intact() const { return queue_.back() == kUntouched; }
-  // Whether every slot is zero, as decoders may rely on.
-  bool slots_are_zero() const {
-    return std::all_of(slots_.begin(), slots_.end(), [](const WordVector& vector) { return vector.is_zero(); });
-  }
+  bool queue_is_intact() const { return queues_.behind == kUntouched; }
 
  private:
   static constexpr uint16_t kUntouched = 0xa5a5;
@@ -172,18 +162,18 @@ class EmulatedMasks final : public MaskDevice {
 
   // body<Unit>(task, frame) for every tile of a batch, in 32 lanes.
   template <typename Body>
-  void ForEachTile(const MaskBatch& batch, uint32_t slot, bool clears, Body&& body) {
+  void ForEachTile(const MaskBatch& batch, uint32_t slot, Body&& body) {
     for (uint64_t tile = batch.tile_begin; tile < batch.tile_end; ++tile) {
       RunWarp([&] {
-        const MaskTask task = MakeMaskTask(update_, masks_, tile, PlaceOf(slot), clears, queue_.data(), word_factors_.data());
+        const MaskTask task = MakeMaskTask(update_, masks_, tile, PlaceOf(slot), &queues_.queues, word_factors_.data());
         const FrameOnDevice& frame = plan_->frames[plan_->frame_of_tile[tile]];
         WithUnit(task.segment->unit_bytes, [&]<typename Unit>() { body.template operator()<Unit>(task, frame); });
       });
     }
   }
 
-  void RunPass(const MaskBatch& batch, uint32_t slot, bool clears, MaskPass pass) {
-    ForEachTile(batch, slot, clears, [&]<typename Unit>(const MaskTask& task, const FrameOnDevice&) {
+  void RunPass(const MaskBatch& batch, uint32_t slot, MaskPass pass) {
+    ForEachTile(batch, slot, [&]<typename Unit>(const MaskTask& task, const FrameOnDevice&) {
       switch (pass) {
         case MaskPass::kPreflight:
           return PreflightMaskTile<Unit>(task);
@@ -214,13 +204,14 @@ class EmulatedMasks final : public MaskDevice {
   std::vector<PayloadCounters> counters_;
   uint64_t applied_count_ = 0;
   std::array<uint64_t, kWordFactorCount> word_factors_{};
-  std::vector<uint16_t> queue_ = std::vector<uint16_t>(kMaskQueueLength + 1, kUntouched);  // and one that nobody writes
+  struct {
+    MaskQueues queues;
+    uint16_t behind = kUntouched;  // which nobody writes
+  } queues_{};
   UpdateOnDevice update_{};
   MasksOnDevice masks_{};
   uint64_t updated_ = 0;
   uint64_t failing_batch_ = kNoReport;
-  bool are_zero_ = false;
-  bool leaves_zeros_ = false;
 };
 
 }  // namespace xorbit::cuda::testing

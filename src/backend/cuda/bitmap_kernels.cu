@@ -5,7 +5,10 @@
 namespace xorbit::cuda {
 namespace {
 
+// Blocks of a multiprocessor, and of a launch for each: the more of these there are, the less all of them wait at the end for
+// those that were slower.
 constexpr uint32_t kBitmapBlocks = 4;
+constexpr uint32_t kLaunchedBlocks = 64;
 constexpr uint32_t kWindowVectors = kWindowBytes / kVectorBytes;
 
 struct LayOutBody {
@@ -60,15 +63,16 @@ UpdateOnDevice WithoutTables(UpdateOnDevice update) {
 template <ApplyKind kKind>
 Status LaunchAs(const char* name, const UpdateOnDevice& update, bool expect_after, const LaunchShape& shape,
                 cudaStream_t stream) {
-  return LaunchOverTiles(name, ApplyBitmapKernel<kKind>, kBitmapBlocks, WithoutTables(update), shape, stream, expect_after);
+  return LaunchOverTiles(name, ApplyBitmapKernel<kKind>, kLaunchedBlocks, WithoutTables(update), shape, stream, expect_after);
 }
 
 }  // namespace
 
 Status LaunchBitmaps(const UpdateOnDevice& update, const LaunchShape& shape, cudaStream_t stream) {
   if (update.bitmap_tile_count == 0) return {};
-  XORBIT_RETURN_IF_ERROR(LaunchOverTiles("the laying out of dense tiles", LayOutKernel, kBitmapBlocks, update, shape, stream));
-  return LaunchOverTiles("sums of dense tiles", SumKernel, kBitmapBlocks, WithoutTables(update), shape, stream);
+  XORBIT_RETURN_IF_ERROR(
+      LaunchOverTiles("the laying out of dense tiles", LayOutKernel, kLaunchedBlocks, update, shape, stream));
+  return LaunchOverTiles("sums of dense tiles", SumKernel, kLaunchedBlocks, WithoutTables(update), shape, stream);
 }
 
 Status LaunchApplyBitmaps(const UpdateOnDevice& update, ApplyKind kind, bool expect_after, const LaunchShape& shape,

@@ -1,4 +1,4 @@
-// xorbit serve (CHECKPOINT | --attach FILE) --store STORE [--port N] [--stream S] [--follow]
+// xorbit serve (CHECKPOINT | --attach FILE | --disk CHECKPOINT) --store STORE [--port N] [--stream S] [--follow]
 #include <fmt/core.h>
 
 #include <cstdio>
@@ -8,6 +8,7 @@
 #include "cli/stop_watcher.h"
 #include "cli/store_options.h"
 #include "cli/token_file.h"
+#include "server/served_disk.h"
 #include "server/served_sampler.h"
 
 namespace xorbit {
@@ -24,14 +25,14 @@ struct ServeOptions {
   bool log = false;
   std::string backend = "cpu";
   int device = 0;
+  std::string disk;
   ServeRequest request;
 };
 
 // What waits for this command to be ready reads it, so it must not wait in a buffer.
-Status Announce(const ServedSampler& served, const ServeRequest& request, uint64_t version, const std::string& stream,
-                bool json) {
-  const std::string url = fmt::format("http://{}:{}", request.address, served.port());
-  const Json fields = {{"serving", url}, {"port", served.port()}, {"stream", stream}, {"version", version}};
+Status Announce(uint16_t port, const ServeRequest& request, uint64_t version, const std::string& stream, bool json) {
+  const std::string url = fmt::format("http://{}:{}", request.address, port);
+  const Json fields = {{"serving", url}, {"port", port}, {"stream", stream}, {"version", version}};
   const std::string line = json ? fields.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"
                                 : fmt::format("serving version {} of {} on {}\n", version, stream, url);
   if (std::fputs(line.c_str(), stdout) < 0 || std::fflush(stdout) != 0) return IoError("cannot write to standard output");
@@ -50,10 +51,41 @@ Result<std::optional<EngineLinkOptions>> ReadEngine(const ServeOptions& options)
   return std::optional(std::move(engine));
 }
 
+// A checkpoint that an engine of another kind loads from the disk.
+Result<Answer> RunServeDisk(Session& session, const ServeOptions& options, const ServeRequest& request, bool json) {
+  if (!request.engine || request.follows || options.backend != "cpu") {
+    return UsageError("--disk needs the --engine and --engine-url that loads the checkpoint, and no --follow or --backend");
+  }
+  DiskSamplerOptions disk;
+  disk.engine_id = request.engine_id;
+  disk.checkpoint = options.disk;
+  disk.store_root = request.store_root;
+  disk.stream_id = request.stream_id;
+  disk.kind = request.engine->kind;
+  disk.url = request.engine->url;
+  disk.endpoint = request.engine->endpoint;
+  disk.token = request.engine->token;
+  XORBIT_ASSIGN_OR_RETURN(const auto store, OpenStore(session.runtime(), options.store, /*may_create=*/false));
+  XORBIT_ASSIGN_OR_RETURN(const auto served, ServedDisk::Start(session.runtime(), *store, request, disk));
+  const std::string source = served->sampler().follows_stream() ? "a stream" : "weight_v folders";
+  {
+    const GracefulStop graceful([&] { served->Stop(); });
+    XORBIT_RETURN_IF_ERROR(Announce(served->port(), request, served->sampler().version(), source, json));
+    XORBIT_RETURN_IF_ERROR(served->Run());
+  }
+  const uint64_t version = served->sampler().version();
+  return Answer{{{"stream", source}, {"version", version}}, fmt::format("stopped at version {} of {}\n", version, source), 0};
+}
+
 Result<Answer> RunServe(Session& session, const ServeOptions& options, bool json) {
   ServeRequest request = options.request;
-  if (request.checkpoint.empty() == request.attachment.empty()) {
-    return UsageError("serve needs a CHECKPOINT to load, or --attach with the file that an engine exports; one of them");
+  const int given =
+      (request.checkpoint.empty() ? 0 : 1) + (request.attachment.empty() ? 0 : 1) + (options.disk.empty() ? 0 : 1);
+  if (given != 1) {
+    return UsageError(
+        "serve needs one of: a CHECKPOINT to load, --attach with the file that an engine exports, --disk with the checkpoint "
+        "that "
+        "an engine loads");
   }
   XORBIT_ASSIGN_OR_RETURN(request.access.admin_token, ReadToken(options.admin_token_file));
   XORBIT_ASSIGN_OR_RETURN(request.access.read_token, ReadToken(options.read_token_file));
@@ -63,6 +95,7 @@ Result<Answer> RunServe(Session& session, const ServeOptions& options, bool json
   if (options.log) {
     request.log = [](const std::string& line) { (void)std::fputs((line + "\n").c_str(), stderr); };  // one call, so one line
   }
+  if (!options.disk.empty()) return RunServeDisk(session, options, request, json);
   XORBIT_ASSIGN_OR_RETURN(const auto store, OpenStore(session.runtime(), options.store, /*may_create=*/false));
   Runtime runtime = session.runtime();
   std::unique_ptr<Backend> cuda_backend;
@@ -75,7 +108,7 @@ Result<Answer> RunServe(Session& session, const ServeOptions& options, bool json
   const std::string stream = served->session().stream().info().stream_id;
   {
     const GracefulStop graceful([&] { served->Stop(); });
-    XORBIT_RETURN_IF_ERROR(Announce(*served, request, served->session().version(), stream, json));
+    XORBIT_RETURN_IF_ERROR(Announce(served->port(), request, served->session().version(), stream, json));
     XORBIT_RETURN_IF_ERROR(served->Run());
   }
   Answer answer;
@@ -96,6 +129,9 @@ void AddServeCommand(CLI::App& app, Invocation* invocation) {
   command->add_option(
       "--attach", request.attachment,
       "Instead of a checkpoint: the file by which an engine exports its own weights, in shared memory or by CUDA IPC");
+  command->add_option("--disk", options->disk,
+                      "Instead: a checkpoint on this host that an engine, named by --engine and --engine-url, loads when it is "
+                      "asked; the store may be a folder in which Miles or slime publish");
   command->add_option("--backend", options->backend, "cpu, or cuda for weights on a device (cpu)")
       ->check(CLI::IsMember({"cpu", "cuda"}));
   command->add_option("--device", options->device, "With cuda: the device that a checkpoint is loaded onto (0)");

@@ -12,9 +12,10 @@ constexpr uint32_t kMaxDepth = 6;
 constexpr size_t kMaxTextBytes = 4096;  // of any one field
 
 JsonShape BodyShape() {
-  JsonShape shape = JsonShape::Object({"session_id", "engine_id", "manifest_path", "manifest_sha256", "stream_id",
-                                       "plan_digest", "base_version", "target_version", "flush_cache", "abort_all_requests",
-                                       "release_state", "keep_pause", "mode", "action", "new_version", "lease_ms"});
+  JsonShape shape =
+      JsonShape::Object({"session_id", "engine_id", "manifest_path", "manifest_sha256", "stream_id", "plan_digest",
+                         "base_version", "target_version", "flush_cache", "abort_all_requests", "release_state", "keep_pause",
+                         "mode", "action", "new_version", "lease_ms", "local_checkpoint_dir", "source_dir", "model_path"});
   JsonShape participant;
   participant.fields.push_back({"identity", JsonShape::Object({"engine_id", "pid", "start_ticks"})});
   shape.fields.push_back({"participants", JsonShape::Each(std::move(participant), kMaxParticipants)});
@@ -104,13 +105,16 @@ Status ReadBody(const Json& body, ControlFields* fields) {
     XORBIT_ASSIGN_OR_RETURN(fields->lease_ms, AsUnsigned(*lease, "lease_ms", kMaxLeaseMs));
   }
   XORBIT_RETURN_IF_ERROR(ReadBool(body, "keep_pause", &fields->keep_pause));
-  // There is no cache, no request and no state of ours that these could ask about: read for their type alone.
-  bool ignored = false;
-  for (const std::string_view key : {"flush_cache", "abort_all_requests", "release_state"}) {
-    XORBIT_RETURN_IF_ERROR(ReadBool(body, key, &ignored));
-  }
+  XORBIT_RETURN_IF_ERROR(ReadText(body, "local_checkpoint_dir", &fields->local_checkpoint_dir));
+  XORBIT_RETURN_IF_ERROR(ReadText(body, "source_dir", &fields->source_dir));
+  XORBIT_RETURN_IF_ERROR(ReadText(body, "model_path", &fields->model_path));
+  XORBIT_RETURN_IF_ERROR(ReadBool(body, "flush_cache", &fields->flush_cache));
+  XORBIT_RETURN_IF_ERROR(ReadBool(body, "abort_all_requests", &fields->abort_all_requests));
+  bool ignored = false;  // there is no state of ours between updates: read for its type alone
+  XORBIT_RETURN_IF_ERROR(ReadBool(body, "release_state", &ignored));
   XORBIT_RETURN_IF_ERROR(ReadParticipants(body, fields));
-  const Json* wanted = Find(body, "weight_version");  // elsewhere a label: a string
+  const Json* wanted = Find(body, "weight_version");
+  if (wanted != nullptr && wanted->is_string()) return ReadText(body, "weight_version", &fields->label);
   if (wanted == nullptr || !wanted->is_object()) return {};
   XORBIT_RETURN_IF_ERROR(ReadNumber(*wanted, "min_version", &fields->min_version));
   return ReadNumber(*wanted, "exact_version", &fields->exact_version);

@@ -34,6 +34,14 @@ struct ControlFields {
   bool wants_latest = false;
   std::vector<Participant> participants;
 
+  // Of a sampler on the disk.
+  std::optional<std::string> local_checkpoint_dir;
+  std::optional<std::string> source_dir;
+  std::optional<std::string> model_path;
+  std::optional<std::string> label;  // "weight_version" as a string
+  bool flush_cache = true;
+  bool abort_all_requests = false;
+
   bool keep_pause = false;
   std::string mode;         // of a pause
   std::string action;       // of the weights checker

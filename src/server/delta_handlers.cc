@@ -2,9 +2,9 @@
 // a driver always knows how the participant stands.
 #include "base/json.h"
 #include "base/text.h"
-#include "server/delta_manifest.h"
 #include "server/handlers.h"
 #include "server/reply.h"
+#include "server/store_paths.h"
 
 namespace xorbit {
 namespace {

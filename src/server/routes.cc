@@ -2,6 +2,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "server/dispatch.h"
 #include "server/handlers.h"
 #include "server/reply.h"
 
@@ -10,7 +11,9 @@ namespace {
 
 constexpr std::string_view kNoEngine = "this server holds weights only: there is no engine that could do it";
 constexpr std::string_view kNoCheckpoint =
-    "weights live in memory here; use POST /update_weights_from_gpu_delta with target_version";
+    "weights live in memory here; use POST /update_weights_from_gpu_delta with target_version, or serve a checkpoint on the "
+    "disk "
+    "(--disk)";
 constexpr std::string_view kNoOtherSource = "weights come from the stream alone; use POST /update_weights_from_gpu_delta";
 
 constexpr Route kRoutes[] = {
@@ -89,32 +92,30 @@ HttpReply TooManyReply(int64_t wait_seconds) {
 
 }  // namespace
 
+std::optional<HttpReply> RefuseCaller(const AccessRules& access, RateLimit& limit, Role role, const HttpRequest& request) {
+  // Whoever has no token cannot use up the rate of those who have.
+  const bool may_ask = MayAsk(access, role, request.authorization);
+  const int64_t wait = limit.Take(static_cast<size_t>(may_ask ? role : Role::kOpen), std::chrono::steady_clock::now());
+  if (wait > 0) return TooManyReply(wait);
+  if (may_ask) return std::nullopt;
+  return FailureReply(401, "send the token of this server as 'Authorization: Bearer TOKEN'");
+}
+
+std::optional<HttpReply> RefuseVersion(const ControlFields& fields, uint64_t applied) {
+  if (fields.exact_version.value_or(applied) != applied) return NotReadyReply(*fields.exact_version, applied);
+  if (fields.min_version.value_or(0) > applied) return NotReadyReply(*fields.min_version, applied);
+  return std::nullopt;
+}
+
+HttpReply NoRouteReply(const HttpRequest& request, bool is_known) {
+  if (!is_known) return FailureReply(404, "there is no " + Quoted(request.path) + " here");
+  return FailureReply(405, Quoted(request.path) + " is not asked by " + Quoted(request.method));
+}
+
 std::span<const Route> AllRoutes() { return kRoutes; }
 
 HttpReply Dispatch(SamplerSession& session, const AccessRules& access, RateLimit& limit, const HttpRequest& request) {
-  const Route* route = nullptr;
-  bool is_known = false;
-  for (const Route& candidate : kRoutes) {
-    if (candidate.path != request.path) continue;
-    is_known = true;
-    if (candidate.method == request.method) route = &candidate;
-  }
-  if (!is_known) return FailureReply(404, "there is no " + Quoted(request.path) + " here");
-  if (route == nullptr) return FailureReply(405, Quoted(request.path) + " is not asked by " + Quoted(request.method));
-  // Whoever has no token cannot use up the rate of those who have.
-  const bool may_ask = MayAsk(access, route->role, request.authorization);
-  const int64_t wait = limit.Take(static_cast<size_t>(may_ask ? route->role : Role::kOpen), std::chrono::steady_clock::now());
-  if (wait > 0) return TooManyReply(wait);
-  if (!may_ask) {
-    return FailureReply(401, "send the token of this server as 'Authorization: Bearer TOKEN'");
-  }
-  if (route->handler == nullptr) return FailureReply(501, route->summary);
-  const Result<ControlFields> fields = ParseControlFields(request.body, request.query);
-  if (!fields.ok()) return FailureReply(400, fields.status().message());
-  const uint64_t applied = session.version();
-  if (fields->exact_version.value_or(applied) != applied) return NotReadyReply(*fields->exact_version, applied);
-  if (fields->min_version.value_or(0) > applied) return NotReadyReply(*fields->min_version, applied);
-  return route->handler(session, *fields);
+  return DispatchTo<SamplerSession>(kRoutes, session, access, limit, request);
 }
 
 }  // namespace xorbit

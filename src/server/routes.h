@@ -20,15 +20,15 @@ enum class Role : uint8_t {
   kAdmin,  // whoever may change what is served
 };
 
-using RouteHandler = HttpReply (*)(SamplerSession& session, const ControlFields& fields);
-
-struct Route {
+template <typename Session>
+struct RouteOf {
   std::string_view method;
   std::string_view path;
   Role role;
-  RouteHandler handler;      // null: nothing is behind it,
-  std::string_view summary;  // and this says why
+  HttpReply (*handler)(Session& session, const ControlFields& fields);  // null: nothing is behind it,
+  std::string_view summary;                                             // and this says why
 };
+using Route = RouteOf<SamplerSession>;
 
 std::span<const Route> AllRoutes();
 

@@ -179,7 +179,7 @@ TEST_F(RoutesTest, AManifestIsReadInTheStoreOnly) {
         std::string("link.json"), std::string("/etc/passwd"), std::string("run"), std::string("."), std::string("")}) {
     const HttpReply reply = Post("/prepare_gpu_delta", OfSession(R"(,"manifest_path":")" + path + "\""));
     EXPECT_EQ(reply.status, 409) << path;
-    EXPECT_THAT(reply.body, HasSubstr("names no file in this sampler's store")) << path;
+    EXPECT_THAT(reply.body, HasSubstr("names nothing in this sampler's store")) << path;
   }
   const std::string order = OfSession(R"(,"manifest_path":")" + inside + "\"");
   EXPECT_EQ(Post("/prepare_gpu_delta", OfSession(R"(,"manifest_sha256":"00","manifest_path":")" + inside + "\"")).status, 409);

@@ -2,11 +2,11 @@
 
 #include <chrono>
 
-#include "base/json.h"
 #include "base/parallel.h"
 #include "base/stopwatch.h"
 #include "base/text.h"
 #include "server/reply.h"
+#include "server/request_log.h"
 #include "server/sampler_memory.h"
 
 namespace xorbit {
@@ -16,11 +16,16 @@ constexpr std::chrono::milliseconds kEnginePauseLimit{10'000};  // a step of a l
 
 }  // namespace
 
-Result<std::unique_ptr<ServedSampler>> ServedSampler::Start(const Runtime& runtime, ObjectStore& store,
-                                                            const ServeRequest& request) {
+Status CheckListener(const ServeRequest& request) {
   if (!request.address.starts_with("127.") && request.access.admin_token.empty()) {
     return UsageError("on " + Quoted(request.address) + " others can reach this server: give it an --admin-token-file");
   }
+  return {};
+}
+
+Result<std::unique_ptr<ServedSampler>> ServedSampler::Start(const Runtime& runtime, ObjectStore& store,
+                                                            const ServeRequest& request) {
+  XORBIT_RETURN_IF_ERROR(CheckListener(request));
   if (request.engine && request.attachment.empty()) {
     return UsageError("an engine's server is paused for the weights that the engine exports: say which with --attach");
   }
@@ -59,15 +64,7 @@ HttpReply ServedSampler::Answer(const HttpRequest& request) {
   HttpReply reply = Dispatch(*session_, access_, limit_, request);
   session_->counters().NoteReply(reply.status, reply.body.find(kVersionNotReady) != std::string::npos);
   if (log_) {
-    const auto now = std::chrono::system_clock::now().time_since_epoch();
-    log_(DumpJson({{"time_ms", std::chrono::duration_cast<std::chrono::milliseconds>(now).count()},
-                   {"engine_id", session_->identity().engine_id},
-                   {"sync_id", request.sync_id},
-                   {"method", request.method},
-                   {"path", request.path},
-                   {"status", reply.status},
-                   {"seconds", watch.seconds()},
-                   {"applied", session_->version()}}));
+    log_(RequestLogLine(session_->identity().engine_id, request, reply.status, watch.seconds(), session_->version()));
   }
   return reply;
 }

@@ -35,6 +35,9 @@ struct ServeRequest {
   std::function<void(const std::string& line)> log;  // gets one line of JSON a request, from any thread; may be empty
 };
 
+// kUsage for an address that others can reach without an admin token.
+Status CheckListener(const ServeRequest& request);
+
 class ServedSampler {
  public:
   // Loads the checkpoint into memory of its own, or attaches to an engine's, proves which version it is, and listens. kRefused

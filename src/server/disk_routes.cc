@@ -1,0 +1,130 @@
+#include "server/disk_routes.h"
+
+#include <algorithm>
+
+#include "base/json.h"
+#include "base/text.h"
+#include "server/dispatch.h"
+#include "server/reply.h"
+
+namespace xorbit {
+namespace {
+
+constexpr std::string_view kOnTheDisk =
+    "the weights of this sampler are on the disk; use POST /pull_weights, then /update_weights_from_disk";
+
+// Frameworks name the folder that every host patches; here there is one.
+Status CheckFolder(const DiskSampler& sampler, const std::optional<std::string>& named, std::string_view field) {
+  std::error_code error;
+  if (!named || fs::equivalent(*named, sampler.options().checkpoint, error)) return {};
+  return RefusedError(std::string(field) + " is not the checkpoint of this sampler, " +
+                      Quoted(sampler.options().checkpoint.string()));
+}
+
+OrderedJson VersionsOf(const DiskSampler& sampler) {
+  return {{"weight_version", std::to_string(sampler.version())}, {"disk_version", std::to_string(sampler.disk_version())}};
+}
+
+HttpReply HandleHealth(DiskSampler& sampler, const ControlFields& /*fields*/) {
+  const Status ready = sampler.Readiness();
+  return ready.ok() ? SuccessReply("ready", VersionsOf(sampler)) : FailureReply(503, ready.message());
+}
+
+HttpReply HandleServerInfo(DiskSampler& sampler, const ControlFields& /*fields*/) {
+  const Status ready = sampler.Readiness();
+  return PlainReply({{"ready", ready.ok()},
+                     {"reason", ready.message()},
+                     {"engine_id", sampler.options().engine_id},
+                     {"memory", "disk"},
+                     {"engine", {{"kind", NameOf(sampler.options().kind)}, {"url", sampler.options().url}}},
+                     {"checkpoint", sampler.options().checkpoint.string()},
+                     {"updates_from", sampler.follows_stream() ? "stream" : "weight_v folders"},
+                     {"applied", sampler.version()},
+                     {"on_disk", sampler.disk_version()}});
+}
+
+HttpReply HandleModelInfo(DiskSampler& sampler, const ControlFields& /*fields*/) {
+  OrderedJson info = VersionsOf(sampler);
+  info["model_path"] = sampler.options().checkpoint.string();
+  return PlainReply(info);
+}
+
+HttpReply HandlePullWeights(DiskSampler& sampler, const ControlFields& fields) {
+  const Status folder = CheckFolder(sampler, fields.local_checkpoint_dir, "local_checkpoint_dir");
+  if (!folder.ok()) return FailureReply(folder);
+  if (!fields.target_version && !fields.wants_latest) {
+    return FailureReply(400, "target_version is missing: a number, or \"latest\"");
+  }
+  const Result<PulledDisk> pulled = sampler.Pull(fields.target_version, fields.source_dir);
+  if (!pulled.ok()) return FailureReply(pulled.status());
+  OrderedJson more = VersionsOf(sampler);
+  more["from"] = pulled->from;
+  more["change_count"] = pulled->change_count;
+  more["fetched_bytes"] = pulled->fetched_bytes;
+  return SuccessReply("the checkpoint is version " + std::to_string(pulled->version), more);
+}
+
+HttpReply HandleUpdateFromDisk(DiskSampler& sampler, const ControlFields& fields) {
+  const Status folder = CheckFolder(sampler, fields.model_path, "model_path");
+  if (!folder.ok()) return FailureReply(folder);
+  const std::string on_disk = std::to_string(sampler.disk_version());
+  if (fields.label.value_or(on_disk) != on_disk) {
+    return FailureReply(409, "version " + on_disk + " is on the disk: pull version " + Quoted(*fields.label) + " first");
+  }
+  const Status status = sampler.Reload({fields.flush_cache, fields.abort_all_requests});
+  if (!status.ok()) return FailureReply(status);
+  OrderedJson more = VersionsOf(sampler);
+  more["num_paused_requests"] = 0;
+  return SuccessReply("the engine has loaded version " + std::to_string(sampler.version()), more);
+}
+
+HttpReply HandlePause(DiskSampler& sampler, const ControlFields& fields) {
+  constexpr std::string_view kModes[] = {"", "abort", "retract", "in_place", "wait", "keep"};
+  if (std::ranges::find(kModes, fields.mode) == std::end(kModes)) {
+    return FailureReply(400, "mode " + Quoted(fields.mode) + " is none of abort, retract, in_place, wait, keep");
+  }
+  const Status status = sampler.Pause(fields.mode);
+  return status.ok() ? SuccessReply("the engine is paused", VersionsOf(sampler)) : FailureReply(status);
+}
+
+HttpReply HandleContinue(DiskSampler& sampler, const ControlFields& /*fields*/) {
+  const Status ready = sampler.Readiness();
+  if (!ready.ok()) return FailureReply(ready);
+  const Status status = sampler.Continue();
+  return status.ok() ? SuccessReply("the engine goes on", VersionsOf(sampler)) : FailureReply(status);
+}
+
+HttpReply HandleFlushCache(DiskSampler& sampler, const ControlFields& /*fields*/) {
+  const Status status = sampler.FlushCache();
+  return status.ok() ? SuccessReply("the engine has flushed its cache", VersionsOf(sampler)) : FailureReply(status);
+}
+
+constexpr DiskRoute kRoutes[] = {
+    {"GET", "/health", Role::kOpen, HandleHealth,
+     "200 while it is known what the engine has loaded, 503 with the reason otherwise"},
+    {"GET", "/server_info", Role::kRead, HandleServerInfo, "what is on the disk, and what the engine has loaded"},
+    {"GET", "/model_info", Role::kRead, HandleModelInfo, "checkpoint and versions"},
+    {"GET", "/get_weight_version", Role::kRead, HandleModelInfo, "the version that the engine has loaded"},
+    {"GET", "/weight_info", Role::kRead, HandleModelInfo, "the same, by vLLM's name"},
+    {"POST", "/pull_weights", Role::kAdmin, HandlePullWeights, "brings the checkpoint to a version while the engine serves"},
+    {"POST", "/update_weights_from_disk", Role::kAdmin, HandleUpdateFromDisk, "has the engine load the checkpoint"},
+    {"POST", "/pause_generation", Role::kAdmin, HandlePause, "the engine's own pause"},
+    {"POST", "/continue_generation", Role::kAdmin, HandleContinue, "its end"},
+    {"POST", "/pause", Role::kAdmin, HandlePause, "the engine's own pause, by vLLM's name"},
+    {"POST", "/resume", Role::kAdmin, HandleContinue, "its end, by vLLM's name"},
+    {"GET", "/flush_cache", Role::kAdmin, HandleFlushCache, "the engine's own"},
+    {"POST", "/flush_cache", Role::kAdmin, HandleFlushCache, "the engine's own"},
+    {"POST", "/prepare_gpu_delta", Role::kAdmin, nullptr, kOnTheDisk},
+    {"POST", "/apply_gpu_delta", Role::kAdmin, nullptr, kOnTheDisk},
+    {"POST", "/update_weights_from_gpu_delta", Role::kAdmin, nullptr, kOnTheDisk},
+};
+
+}  // namespace
+
+std::span<const DiskRoute> AllDiskRoutes() { return kRoutes; }
+
+HttpReply Dispatch(DiskSampler& sampler, const AccessRules& access, RateLimit& limit, const HttpRequest& request) {
+  return DispatchTo<DiskSampler>(kRoutes, sampler, access, limit, request);
+}
+
+}  // namespace xorbit

@@ -1,0 +1,38 @@
+// The way from a request to its handler, whatever the handlers are about.
+#pragma once
+
+#include <optional>
+#include <span>
+
+#include "server/reply.h"
+#include "server/routes.h"
+
+namespace xorbit {
+
+// What comes before the handler, as a reply if it ends there: rate and token for a route's role; the version that a request
+// wants.
+std::optional<HttpReply> RefuseCaller(const AccessRules& access, RateLimit& limit, Role role, const HttpRequest& request);
+std::optional<HttpReply> RefuseVersion(const ControlFields& fields, uint64_t applied);
+// The path is known, but not by this method; or not known at all.
+HttpReply NoRouteReply(const HttpRequest& request, bool is_known);
+
+template <typename Session>
+HttpReply DispatchTo(std::span<const RouteOf<Session>> routes, Session& session, const AccessRules& access, RateLimit& limit,
+                     const HttpRequest& request) {
+  const RouteOf<Session>* route = nullptr;
+  bool is_known = false;
+  for (const RouteOf<Session>& candidate : routes) {
+    if (candidate.path != request.path) continue;
+    is_known = true;
+    if (candidate.method == request.method) route = &candidate;
+  }
+  if (route == nullptr) return NoRouteReply(request, is_known);
+  if (auto refusal = RefuseCaller(access, limit, route->role, request)) return *std::move(refusal);
+  if (route->handler == nullptr) return FailureReply(501, route->summary);
+  const Result<ControlFields> fields = ParseControlFields(request.body, request.query);
+  if (!fields.ok()) return FailureReply(400, fields.status().message());
+  if (auto refusal = RefuseVersion(*fields, session.version())) return *std::move(refusal);
+  return route->handler(session, *fields);
+}
+
+}  // namespace xorbit

@@ -1,0 +1,43 @@
+// A sampler on the disk with its HTTP server: as ServedSampler, for DiskSampler.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "server/disk_sampler.h"
+#include "server/rate_limit.h"
+#include "server/served_sampler.h"
+
+namespace xorbit {
+
+class ServedDisk {
+ public:
+  // Of `request`: where to listen, who may ask, how often, and the log. Errors as of DiskSampler::Open; kUsage for an address
+  // that others can reach without an admin token.
+  static Result<std::unique_ptr<ServedDisk>> Start(const Runtime& runtime, ObjectStore& store, const ServeRequest& request,
+                                                   const DiskSamplerOptions& options);
+
+  uint16_t port() const { return server_->port(); }
+  DiskSampler& sampler() { return *sampler_; }
+  HttpReply Answer(const HttpRequest& request);
+
+  // Answers requests until Stop. Requests under way are answered first.
+  Status Run();
+  void Stop() { server_->Stop(); }  // from any thread
+
+ private:
+  ServedDisk(const ServeRequest& request, std::unique_ptr<DiskSampler> sampler)
+      : access_(request.access),
+        limit_(request.requests_per_second, std::chrono::steady_clock::now()),
+        log_(request.log),
+        sampler_(std::move(sampler)) {}
+
+  AccessRules access_;
+  RateLimit limit_;
+  std::function<void(const std::string& line)> log_;
+  std::unique_ptr<DiskSampler> sampler_;
+  std::unique_ptr<HttpServer> server_;
+};
+
+}  // namespace xorbit

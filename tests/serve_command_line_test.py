@@ -175,6 +175,10 @@ class ServeCommandLineTest(unittest.TestCase):
             ((self.steps[0], "--store", self.store, "--address", "0.0.0.0"), 2),
             ((self.steps[0], "--store", self.store, "--address", "localhost"), 2),
             ((self.steps[0],), 2),
+            (("--store", self.store), 2),
+            ((self.steps[0], "--attach", self.folder / "none", "--store", self.store), 2),
+            (("--attach", self.folder / "none", "--store", self.store), 3),
+            (("--disk", self.steps[0], "--store", self.store), 2),
         ):
             process = store_test.start("serve", *arguments)
             self.assertEqual(store_test.finish(process)[0], exit_code, arguments)

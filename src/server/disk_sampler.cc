@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "interchange/miles_delta.h"
+#include "server/sampler_identity.h"
 #include "server/store_paths.h"
 
 namespace xorbit {
@@ -34,7 +35,9 @@ Result<uint64_t> NewestFolder(const fs::path& source) {
 
 Result<std::unique_ptr<DiskSampler>> DiskSampler::Open(const Runtime& runtime, ObjectStore& store,
                                                        const DiskSamplerOptions& options) {
-  std::unique_ptr<DiskSampler> sampler(new DiskSampler(runtime, store, options));  // tidy-allow: private
+  DiskSamplerOptions named = options;
+  named.engine_id = ThisSampler(options.engine_id).engine_id;
+  std::unique_ptr<DiskSampler> sampler(new DiskSampler(runtime, store, std::move(named)));  // tidy-allow: private
   XORBIT_RETURN_IF_ERROR(RollBack(runtime, options.checkpoint).status());
   XORBIT_ASSIGN_OR_RETURN(sampler->disk_version_, sampler->FindVersion());
   XORBIT_RETURN_IF_ERROR(sampler->Reload({}));

@@ -16,7 +16,7 @@
 namespace xorbit {
 
 struct DiskSamplerOptions {
-  std::string engine_id;
+  std::string engine_id;  // empty: host name and process
   fs::path checkpoint;
   fs::path store_root;    // a folder store, or the folder of weight_vNNNNNN folders
   std::string stream_id;  // empty: the store's only one

@@ -33,7 +33,7 @@ def with_headers(source, seen):
 
 def is_shipped(command):
     source = Path(command["file"])
-    of_tests = source.stem.endswith("_test") or "cmake_pch" in command["command"]  # only test programs have precompiled headers
+    of_tests = source.stem.endswith("_test") or "test_headers.dir" in command["command"]  # GoogleTest's, precompiled
     return source.is_relative_to(ROOT / "src") and source.suffix == ".cc" and not of_tests
 
 

@@ -78,8 +78,8 @@ Result<std::optional<Part>> OwnedPart(const Layout& layout, uint32_t tensor_inde
 }  // namespace
 
 uint64_t RanksModel::change_count() const {
-  return static_cast<uint64_t>(static_cast<double>(byte_count() / kUnitBytes) * static_cast<double>(formula.element_threshold) /
-                               4294967296.0);
+  const uint64_t units = byte_count() / kUnitBytes;
+  return static_cast<uint64_t>(static_cast<double>(units) * static_cast<double>(formula.element_threshold) / 4294967296.0);
 }
 
 Result<RanksModel> MakeRanksModel(uint64_t byte_count, double percent) {

@@ -110,7 +110,7 @@ class HostPart final : public TrainerPart {
     XORBIT_RETURN_IF_ERROR(served->Fill(false));
     std::vector<ConstBytes> tensors;
     for (size_t i = 0; i < run_.model.first_bytes.size(); ++i) {
-      tensors.push_back(served->bytes().subspan(run_.model.first_bytes[i], run_.model.layout.tensors()[i].byte_count));
+      tensors.emplace_back(served->bytes().subspan(run_.model.first_bytes[i], run_.model.layout.tensors()[i].byte_count));
     }
     PublishOptions options;
     options.encode.threads = DefaultThreadCount();
@@ -124,7 +124,7 @@ class HostPart final : public TrainerPart {
     std::vector<ConstBytes> parts;
     for (size_t i = 0; i < map.parts().size(); ++i) {
       const uint64_t first = map.part_start(i) * map.unit_bytes();
-      parts.push_back(held_->bytes().subspan(first, map.part_start(i + 1) * map.unit_bytes() - first));
+      parts.emplace_back(held_->bytes().subspan(first, map.part_start(i + 1) * map.unit_bytes() - first));
     }
     timers_ = {};
     {

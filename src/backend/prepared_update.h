@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
+#include "backend/kept_memory.h"
 #include "backend/serving_throttle.h"
 #include "backend/undo_memory.h"
 #include "base/status.h"
@@ -32,6 +34,12 @@ struct MaskOptions {
   uint64_t inner_budget_bytes = uint64_t{32} << 30;
   // Where a device has room, they are copied there before the pause, unless this is set: then it reads them over the bus.
   bool keeps_inner_on_host = false;
+  // The payload's hash of each inner frame is compared. Without, what undoing the outer Zstd made is proven by pre-flight
+  // alone: by its lengths, its number of changes, and its digests.
+  bool validates_inner_hashes = true;
+  // Where an update finds slots and memory for inner frames that one before it has left, and leaves its own when it ends. Must
+  // outlive the update. Null: all of it is made, and given back.
+  std::unique_ptr<KeptMemory>* kept = nullptr;
 };
 
 struct PrepareOptions {

@@ -14,10 +14,8 @@ namespace {
 
 uint64_t RoomOf(const FrameSegment& segment) { return DivideRoundUp(segment.inner_bytes, kInnerAlignment) * kInnerAlignment; }
 
-// One chunk of a segment's inner stream, which is its body where there is no outer stage.
-Status StageChunk(const EncodedSegmentView& view, uint64_t index, MutableBytes stream) {
-  const MutableBytes target =
-      stream.subspan(index * kOuterChunkBytes, std::min(kOuterChunkBytes, stream.size() - index * kOuterChunkBytes));
+// Chunk `index` of a segment's inner stream, which is its body where there is no outer stage.
+Status StageChunk(const EncodedSegmentView& view, uint64_t index, MutableBytes target) {
   if (view.outer.empty()) {
     std::ranges::copy(view.body.subspan(index * kOuterChunkBytes, target.size()), target.begin());
     return {};
@@ -27,18 +25,73 @@ Status StageChunk(const EncodedSegmentView& view, uint64_t index, MutableBytes s
       .WithContext("outer chunk " + std::to_string(index));
 }
 
-Status CheckHashes(const FrameSegment& segment, int threads, ConstBytes stream) {
-  constexpr uint64_t kFramesAtOnce = 64;
-  const uint64_t count = segment.decoder->record_count();
-  return ParallelFor(threads, DivideRoundUp(count, kFramesAtOnce), [&](uint64_t item) -> Status {
-    for (uint64_t i = item * kFramesAtOnce; i < std::min(count, (item + 1) * kFramesAtOnce); ++i) {
-      const FrameRecord record = segment.decoder->frame(i);
-      if (Xxh3Hash64Of(stream.subspan(record.inner_offset, record.inner_bytes)) != record.inner_hash) {
-        return CorruptError("frame " + std::to_string(i) + " does not match its hash");
-      }
-    }
-    return {};
+// Bytes of the stream from `begin` on, which a chunk starts at.
+Status StageChunks(const EncodedSegmentView& view, uint64_t begin, int threads, MutableBytes target) {
+  return ParallelFor(threads, DivideRoundUp(target.size(), kOuterChunkBytes), [&](uint64_t i) {
+    const uint64_t at = i * kOuterChunkBytes;
+    return StageChunk(view, begin / kOuterChunkBytes + i, target.subspan(at, std::min(kOuterChunkBytes, target.size() - at)));
   });
+}
+
+// A stretch of the stream, which holds the frames [frame_begin, frame_end) whole.
+struct FrameStretch {
+  ConstBytes bytes;
+  uint64_t begin;  // of `bytes`, in the stream
+  uint64_t frame_begin;
+  uint64_t frame_end;
+};
+
+Status CheckHashes(const FrameSegment& segment, const FrameStretch& stretch, int threads) {
+  constexpr uint64_t kFramesAtOnce = 16;
+  return ParallelFor(threads, DivideRoundUp(stretch.frame_end - stretch.frame_begin, kFramesAtOnce),
+                     [&](uint64_t item) -> Status {
+                       const uint64_t begin = stretch.frame_begin + item * kFramesAtOnce;
+                       for (uint64_t i = begin; i < std::min(stretch.frame_end, begin + kFramesAtOnce); ++i) {
+                         const FrameRecord record = segment.decoder->frame(i);
+                         if (Xxh3Hash64Of(stretch.bytes.subspan(record.inner_offset - stretch.begin, record.inner_bytes)) !=
+                             record.inner_hash) {
+                           return CorruptError("frame " + std::to_string(i) + " does not match its hash");
+                         }
+                       }
+                       return {};
+                     });
+}
+
+// The longest beginning of a frame that a piece may leave to the next one.
+uint64_t CarryRoom(const MaskPlan& plan) {
+  uint64_t most = 0;
+  for (const FrameOnDevice& frame : plan.frames) most = std::max<uint64_t>(most, frame.inner_bytes);
+  return DivideRoundUp(most, kInnerAlignment) * kInnerAlignment;
+}
+
+// Where the first `frame_count` frames end, in the stream.
+uint64_t EndOf(const FrameSegment& segment, uint64_t frame_count) {
+  if (frame_count == 0) return 0;
+  const FrameRecord record = segment.decoder->frame(frame_count - 1);
+  return record.inner_offset + record.inner_bytes;
+}
+
+// A frame is hashed in the buffer that holds its end; of one that a piece cuts, the beginning is carried there, before the next
+// piece.
+Status StageSegmentByPieces(const FrameSegment& segment, const InnerStaging& staging, uint64_t piece_bytes, uint64_t carry_room,
+                            uint64_t offset, InnerPieces* pieces) {
+  FrameStretch stretch{{}, 0, 0, 0};
+  for (uint64_t begin = 0; begin < segment.inner_bytes; begin += piece_bytes) {
+    const uint64_t end = std::min(segment.inner_bytes, begin + piece_bytes);
+    const uint64_t carried_from = EndOf(segment, stretch.frame_end);
+    const ConstBytes carried = stretch.bytes.subspan(carried_from - stretch.begin);
+    XORBIT_ASSIGN_OR_RETURN(const MutableBytes buffer, pieces->Next());
+    std::ranges::copy(carried, buffer.subspan(carry_room - carried.size()).begin());
+    const MutableBytes piece = buffer.subspan(carry_room, end - begin);
+    XORBIT_RETURN_IF_ERROR(StageChunks(segment.view, begin, staging.threads, piece));
+    stretch = {ConstBytes(buffer).subspan(carry_room - carried.size(), carried.size() + piece.size()), carried_from,
+               stretch.frame_end, stretch.frame_end};
+    const uint64_t frame_count = segment.decoder->record_count();
+    while (stretch.frame_end < frame_count && EndOf(segment, stretch.frame_end + 1) <= end) ++stretch.frame_end;
+    if (staging.checks_hashes) XORBIT_RETURN_IF_ERROR(CheckHashes(segment, stretch, staging.threads));
+    XORBIT_RETURN_IF_ERROR(pieces->Take(offset + begin, piece));
+  }
+  return {};
 }
 
 }  // namespace
@@ -49,13 +102,26 @@ uint64_t InnerStagingBytes(const MaskPlan& plan) {
   return byte_count;
 }
 
-Status StageInner(const MaskPlan& plan, int threads, MutableBytes target) {
+uint64_t PieceBufferBytes(const MaskPlan& plan, uint64_t piece_bytes) { return CarryRoom(plan) + piece_bytes; }
+
+Status StageInner(const MaskPlan& plan, const InnerStaging& staging, MutableBytes target) {
   uint64_t at = 0;
   for (const FrameSegment& segment : plan.segments) {
     const MutableBytes stream = target.subspan(at, segment.inner_bytes);
-    XORBIT_RETURN_IF_ERROR(ParallelFor(threads, DivideRoundUp(stream.size(), kOuterChunkBytes),
-                                       [&](uint64_t index) { return StageChunk(segment.view, index, stream); }));
-    XORBIT_RETURN_IF_ERROR(CheckHashes(segment, threads, stream));
+    XORBIT_RETURN_IF_ERROR(StageChunks(segment.view, 0, staging.threads, stream));
+    if (staging.checks_hashes) {
+      XORBIT_RETURN_IF_ERROR(CheckHashes(segment, {stream, 0, 0, segment.decoder->record_count()}, staging.threads));
+    }
+    at += RoomOf(segment);
+  }
+  return {};
+}
+
+Status StageInnerByPieces(const MaskPlan& plan, const InnerStaging& staging, uint64_t piece_bytes, InnerPieces* pieces) {
+  const uint64_t carry_room = CarryRoom(plan);
+  uint64_t at = 0;
+  for (const FrameSegment& segment : plan.segments) {
+    XORBIT_RETURN_IF_ERROR(StageSegmentByPieces(segment, staging, piece_bytes, carry_room, at, pieces));
     at += RoomOf(segment);
   }
   return {};

@@ -54,7 +54,7 @@ class EmulatedMasks final : public MaskDevice {
       : plan_(plan), slot_bytes_(slot_bytes), slot_count_(slot_count) {
     inner_.resize(InnerStagingBytes(*plan) / kVectorBytes);
     const MutableBytes inner(reinterpret_cast<uint8_t*>(inner_.data()), inner_.size() * kVectorBytes);
-    staging_ = StageInner(*plan, 1, inner);
+    staging_ = StageInner(*plan, {.threads = 1}, inner);
     PlaceInner(inner.data(), plan);
     batches_ = PlanBatches(slot_bytes, plan);
     slots_.resize(slot_bytes / sizeof(WordVector) * slot_count);

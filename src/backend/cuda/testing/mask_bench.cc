@@ -51,7 +51,7 @@ class MaskStages {
     XORBIT_ASSIGN_OR_RETURN(const std::unique_ptr<MaskPlan> plan,
                             PlanMasks(model_.layout, model_.payloads, model_.map, live_->regions()));
     XORBIT_ASSIGN_OR_RETURN(const PinnedBuffer inner, PinnedBuffer::Make(InnerStagingBytes(*plan)));
-    XORBIT_RETURN_IF_ERROR(StageInner(*plan, DefaultThreadCount(), inner.bytes()));
+    XORBIT_RETURN_IF_ERROR(StageInner(*plan, {.threads = DefaultThreadCount()}, inner.bytes()));
     DeviceBuffer inner_dev;
     PlaceInner(inner.bytes().data(), plan.get());
     if (!on_host) {

@@ -8,6 +8,7 @@
 #include "backend/kept_memory.h"
 #include "backend/serving_throttle.h"
 #include "backend/undo_memory.h"
+#include "base/span_log.h"
 #include "base/status.h"
 #include "change/state_digest.h"
 #include "codec/codec.h"
@@ -40,6 +41,9 @@ struct MaskOptions {
   // Where an update finds slots and memory for inner frames that one before it has left, and leaves its own when it ends. Must
   // outlive the update. Null: all of it is made, and given back.
   std::unique_ptr<KeptMemory>* kept = nullptr;
+  // Where each pass leaves when a batch was decoded and used, for a trace; must outlive the update. Null: nobody asks, and
+  // nothing is measured.
+  SpanLog* spans = nullptr;
 };
 
 struct PrepareOptions {

@@ -26,10 +26,23 @@ class StageTimers {
   std::vector<Entry> entries_;
 };
 
+// Told of every stage as it begins and ends, on the thread that runs it: for profilers.
+class StageObserver {
+ public:
+  StageObserver() = default;
+  StageObserver(const StageObserver&) = delete;
+  StageObserver& operator=(const StageObserver&) = delete;
+  virtual ~StageObserver() = default;
+  virtual void Begin(const std::string& name) = 0;
+  virtual void End(const std::string& name) = 0;
+};
+// One for the process, from now on and for ever: `observer` must never end. Null: nobody, as at the start.
+void SetStageObserver(StageObserver* observer);
+
 // Adds the time from construction to destruction to `timers`, which must outlive it and may be null.
 class Stage {
  public:
-  Stage(StageTimers* timers, std::string_view name) : timers_(timers), name_(name) {}
+  Stage(StageTimers* timers, std::string_view name);
   ~Stage();
   Stage(const Stage&) = delete;
   Stage& operator=(const Stage&) = delete;
@@ -37,6 +50,7 @@ class Stage {
  private:
   StageTimers* timers_;
   std::string name_;
+  StageObserver* observer_;
   Stopwatch watch_;
 };
 

@@ -72,6 +72,14 @@ void AddEndToEndBenchOptions(CLI::App* command, EndToEndBenchOptions* options) {
           "--decoder", options->decoder,
           "With --end-to-end, cuda and a mask codec: engine, kernels, cpu or nvcomp:FOLDER (default: by what is there)")
       ->needs(end_to_end);
+  command
+      ->add_flag("--keep-state", options->keeps_state,
+                 "With --end-to-end: an update leaves its slots and staging memory to the next (default: given back)")
+      ->needs(end_to_end);
+  command
+      ->add_flag("!--no-payload-hash", options->validates_payload_hash,
+                 "With --end-to-end: do not compare the hashes of inner frames; lengths and digests are compared")
+      ->needs(end_to_end);
   command->add_option("--trace", options->trace, "With --end-to-end: a file for a Chrome trace, as Perfetto shows it")
       ->needs(end_to_end);
 }
@@ -84,6 +92,9 @@ Result<Answer> RunEndToEndBench(const EndToEndBenchOptions& options) {
   run.round_count = options.rounds;
   run.serving = options.serving;
   run.decoder = options.decoder;
+  run.keeps_state = options.keeps_state;
+  run.validates_payload_hash = options.validates_payload_hash;
+  run.wants_spans = !options.trace.empty();
   XORBIT_ASSIGN_OR_RETURN(const auto codec, (CodecOptions{.codec = options.codec}.Find()));
   run.codec = *codec;
   XORBIT_ASSIGN_OR_RETURN(run.model,

@@ -13,6 +13,8 @@ struct EndToEndBenchOptions {
   uint32_t parts = 16;
   bool serving = false;
   std::string decoder;
+  bool keeps_state = false;
+  bool validates_payload_hash = true;
   std::string trace;
   // Given with the command's other options.
   bool on_device = false;

@@ -5,11 +5,37 @@
 #include "cli/ranks_board.h"
 
 namespace xorbit {
+namespace {
+
+constexpr std::string_view kSpanBegin = "span begins ";
+constexpr std::string_view kSpanEnd = "span ends ";
+
+}  // namespace
 
 void MarkLog::AddNow(uint64_t version, std::string_view name) { Add(version, name, NowNs()); }
 
 void MarkLog::Merge(const MarkLog& other) {
   for (const auto& [version, marks] : other.versions_) versions_[version].insert(marks.begin(), marks.end());
+}
+
+void MarkLog::AddSpan(uint64_t version, const TimedSpan& span) {
+  const std::string name = span.process + '/' + span.row + '/' + span.name;
+  Add(version, std::string(kSpanBegin) + name, span.begin_ns);
+  Add(version, std::string(kSpanEnd) + name, span.end_ns);
+}
+
+std::vector<TimedSpan> SpansIn(const Marks& marks) {
+  std::vector<TimedSpan> spans;
+  for (auto mark = marks.lower_bound(kSpanBegin); mark != marks.end() && mark->first.starts_with(kSpanBegin); ++mark) {
+    const std::string name = mark->first.substr(kSpanBegin.size());
+    const auto end = marks.find(std::string(kSpanEnd) + name);
+    if (end == marks.end()) continue;
+    const size_t row = name.find('/') + 1;
+    const size_t slice = name.find('/', row) + 1;
+    spans.push_back(
+        {name.substr(0, row - 1), name.substr(row, slice - row - 1), name.substr(slice), mark->second, end->second});
+  }
+  return spans;
 }
 
 Status MarkLog::Write(const fs::path& path) const {

@@ -167,28 +167,19 @@ std::string CsvOf(const EndToEndReport& report) {
 }
 
 Result<std::string> TraceOf(const MarkLog& log) {
-  constexpr std::array<std::string_view, 4> kActors = {"all", "trainer", "link", "sampler"};
-  Json events = Json::array();
-  for (size_t i = 0; i < kActors.size(); ++i) {
-    events.push_back({{"ph", "M"}, {"name", "process_name"}, {"pid", i}, {"args", {{"name", kActors[i]}}}});
-  }
-  std::optional<int64_t> origin_ns;
+  std::vector<TimedSpan> all;
   for (const auto& [version, marks] : log.versions()) {
     if (version == 0) continue;
     XORBIT_ASSIGN_OR_RETURN(const std::vector<Span> spans, SpansOf(marks));
-    if (!origin_ns) origin_ns = spans.front().begin_ns;
-    for (size_t i = 0; i < spans.size(); ++i) {
-      const auto pid = std::ranges::find(kActors, spans[i].actor) - kActors.begin();
-      events.push_back({{"ph", "X"},
-                        {"name", spans[i].name},
-                        {"pid", pid},
-                        {"tid", spans[i].actor == "link" ? i : 0},  // what overlaps needs rows of its own
-                        {"ts", static_cast<double>(spans[i].begin_ns - *origin_ns) / 1e3},
-                        {"dur", static_cast<double>(spans[i].end_ns - spans[i].begin_ns) / 1e3},
-                        {"args", {{"version", version}}}});
+    for (const Span& span : spans) {
+      // What overlaps needs rows of its own.
+      const std::string row = span.actor == "link" || span.name.starts_with("of it") ? std::string(span.name) : "phases";
+      all.push_back({std::string(span.actor), row, std::string(span.name) + ", version " + std::to_string(version),
+                     span.begin_ns, span.end_ns});
     }
+    for (TimedSpan& span : SpansIn(marks)) all.push_back(std::move(span));
   }
-  return Json{{"traceEvents", events}, {"displayTimeUnit", "ms"}}.dump();
+  return ChromeTraceOf(all);
 }
 
 }  // namespace xorbit

@@ -48,7 +48,8 @@ Result<EndToEndReport> ReportOf(const EndToEndSetting& setting, const MarkLog& l
 std::string TableOf(const EndToEndReport& report);
 Json FieldsOf(const EndToEndReport& report);
 std::string CsvOf(const EndToEndReport& report);
-// The versions' phases one after the other as a Chrome trace, which Perfetto shows.
+// The versions' phases one after the other, and what the device's streams did in the pause, as a Chrome trace, which Perfetto
+// shows.
 Result<std::string> TraceOf(const MarkLog& log);
 
 }  // namespace xorbit

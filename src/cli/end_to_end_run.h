@@ -24,6 +24,9 @@ struct EndToEndRun {
   uint32_t round_count = 5;  // versions 1 to round_count
   bool serving = false;      // prepares beside an engine that decodes, or so it is told
   std::string decoder;       // MaskOptions
+  bool keeps_state = false;  // from one update to the next
+  bool validates_payload_hash = true;
+  bool wants_spans = false;  // of the device's streams in the pause
   const ShapedLink* link = nullptr;
   fs::path near_store;
   fs::path far_store;

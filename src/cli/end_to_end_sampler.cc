@@ -61,6 +61,9 @@ class Sampler {
     ReceiverOptions options;
     options.threads = DefaultThreadCount();
     options.masks.decoder = run_.decoder;
+    options.masks.validates_inner_hashes = run_.validates_payload_hash;
+    if (run_.wants_spans) options.masks.spans = &spans_;
+    options.release_state = !run_.keeps_state;
     if (!run_.serving) options.throttle = ServingThrottle::None();
     XORBIT_ASSIGN_OR_RETURN(receiver_, Receiver::Attach(*stream_, *backend_, live_, engine_, *member_, options, 0));
     return {};
@@ -75,7 +78,9 @@ class Sampler {
     log_.AddNow(version, "noticed");
     XORBIT_RETURN_IF_ERROR(receiver_->Prepare(version));
     log_.AddNow(version, "prepared");
+    static_cast<void>(spans_.Take());  // of pre-flight
     XORBIT_RETURN_IF_ERROR(receiver_->Apply());
+    for (const TimedSpan& span : spans_.Take()) log_.AddSpan(version, span);
     log_.Add(version, "paused", engine_.paused_ns);
     log_.Add(version, "resumed", engine_.resumed_ns);
     for (const StageTimers::Entry& entry : receiver_->report().timers.entries()) {
@@ -114,6 +119,7 @@ class Sampler {
   std::unique_ptr<Backend> backend_;
   ClockedEngine engine_;
   std::unique_ptr<CohortMember> member_ = AloneMember();
+  SpanLog spans_;
   std::unique_ptr<Receiver> receiver_;
   MarkLog log_;
 };

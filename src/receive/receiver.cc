@@ -68,6 +68,7 @@ Status Receiver::PreparePayloads() {
   options.localise_budget_bytes = options_.localise_budget_bytes;
   options.throttle = throttle_;
   options.masks = options_.masks;
+  options.masks.kept = &kept_;
   prepared_epoch_ = live_.map->epoch();
   XORBIT_ASSIGN_OR_RETURN(prepared_, backend_.Prepare(stream_.layout(), staged_->payloads(), live_, options));
   callbacks_.clear();
@@ -143,9 +144,16 @@ void Receiver::AddCallback(const std::string& callback) {
   if (std::ranges::find(callbacks_, callback) == callbacks_.end()) callbacks_.push_back(callback);
 }
 
+void Receiver::SetUpdateOptions(bool release_state, bool validates_inner_hashes) {
+  options_.release_state = release_state;
+  options_.masks.validates_inner_hashes = validates_inner_hashes;
+  if (release_state) kept_.reset();
+}
+
 void Receiver::Release() {
   prepared_.reset();
   staged_.reset();
+  if (options_.release_state) kept_.reset();
 }
 
 void Receiver::Move(SyncEvent event) {

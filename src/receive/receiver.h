@@ -32,7 +32,9 @@ struct ReceiverOptions {
   // same. Empty: none.
   MutableBytes undo_memory{};
   ServingThrottle throttle = {};  // of work on a device, from when the engine serves
-  MaskOptions masks{};            // of deltas of mask codecs there; what they take is given back after each update
+  MaskOptions masks{};            // of deltas of mask codecs there
+  // What an update of theirs takes is given back after it; false: kept for the next one, which need not ask for it again.
+  bool release_state = true;
   std::chrono::milliseconds pause_deadline{1'000};
   std::chrono::milliseconds refresh_deadline{1'000};
   std::chrono::milliseconds resume_deadline{1'000};
@@ -72,6 +74,11 @@ class Receiver {
   void Abort();
   // Prepare and Apply until live memory holds `target`, or an error.
   Status Sync(uint64_t target);
+  // Whether updates from the next Prepare on give back what they take (ReceiverOptions), and whether inner frames are hashed
+  // (MaskOptions). Not given back yet: given back at the end of the next update, or now if there is none under way.
+  void SetUpdateOptions(bool release_state, bool validates_inner_hashes);
+  // Of what updates have left for the next.
+  uint64_t kept_bytes() const { return kept_ == nullptr ? 0 : kept_->byte_count(); }
   // Reads all of live memory, in idle or prepared. kRefused, and broken, if it is not what it should be: stop the engine.
   Status Verify();
 
@@ -140,6 +147,7 @@ class Receiver {
 
   // Of the update under way; `prepared_` refers to `staged_`.
   SessionTarget session_;
+  std::unique_ptr<KeptMemory> kept_;  // outlives prepared_
   std::unique_ptr<StagedUpdate> staged_;
   std::unique_ptr<PreparedUpdate> prepared_;
   uint64_t prepared_epoch_ = 0;

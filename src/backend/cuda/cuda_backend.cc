@@ -7,6 +7,7 @@
 #include "backend/cuda/device_encode.h"
 #include "backend/cuda/device_update.h"
 #include "backend/cuda/live_digest.h"
+#include "backend/cuda/nvtx_range.h"
 
 namespace xorbit {
 namespace {
@@ -78,6 +79,8 @@ class CudaBackend final : public Backend {
 
 Result<std::unique_ptr<Backend>> MakeCudaBackend() {
   XORBIT_RETURN_IF_ERROR(cuda::CheckDevices());
+  static cuda::NvtxStages profiled;
+  SetStageObserver(&profiled);
   return std::unique_ptr<Backend>(std::make_unique<CudaBackend>());
 }
 

@@ -5,6 +5,7 @@
 
 #include "backend/cuda/arena.h"
 #include "backend/cuda/cuda_status.h"
+#include "backend/cuda/nvtx_range.h"
 #include "backend/cuda/paced_run.h"
 #include "codec/mask_format.h"
 
@@ -92,6 +93,7 @@ Status CudaMaskDevice::LeaveServing() {
 }
 
 Status CudaMaskDevice::Begin() {
+  if (spans_ != nullptr) XORBIT_RETURN_IF_ERROR(times_.Start(updates_.get()));
   XORBIT_RETURN_IF_ERROR(staged_.ClearCounters(updates_.get()));
   XORBIT_RETURN_IF_ERROR(
       CudaStatus(cudaMemsetAsync(masks_.applied_count, 0, sizeof(uint64_t), updates_.get()), "cudaMemsetAsync"));
@@ -109,8 +111,10 @@ Status CudaMaskDevice::Begin() {
 }
 
 Status CudaMaskDevice::Decode(const MaskBatch& batch, uint32_t slot, FrameDecoder* decoder) {
+  const NvtxRange profiled("queue decoding of a batch");
   const cudaStream_t stream = decodes_[slot].get();
   XORBIT_RETURN_IF_ERROR(CudaStatus(cudaStreamWaitEvent(stream, used_[slot].get(), 0), "cudaStreamWaitEvent"));
+  XORBIT_RETURN_IF_ERROR(Open("decode into slot " + std::to_string(slot), batch, stream));
   if (decoder->marks_groups()) {
     XORBIT_RETURN_IF_ERROR(
         CudaStatus(cudaMemsetAsync(GroupsAt(slot), 0, batch.slot_bytes / kGroupWordBytes * sizeof(uint32_t), stream),
@@ -125,6 +129,7 @@ Status CudaMaskDevice::Decode(const MaskBatch& batch, uint32_t slot, FrameDecode
   XORBIT_RETURN_IF_ERROR(RunPaced(count, throttle_, stream, [&](uint64_t begin, uint64_t end) {
     return submit(batch.frame_begin + begin, batch.frame_begin + end);
   }));
+  XORBIT_RETURN_IF_ERROR(Close(stream));
   return CudaStatus(cudaEventRecord(decoded_[slot].get(), stream), "cudaEventRecord");
 }
 
@@ -141,7 +146,9 @@ Status CudaMaskDevice::Bind(const MaskLaunch& launch, const MaskBatch& batch, Ma
 }
 
 Status CudaMaskDevice::Update(const MaskBatch& batch, uint32_t slot, MaskPass pass, const FrameDecoder& decoder) {
+  const NvtxRange profiled(pass == MaskPass::kPreflight ? "queue check of a batch" : "queue XOR of a batch");
   XORBIT_RETURN_IF_ERROR(CudaStatus(cudaStreamWaitEvent(updates_.get(), decoded_[slot].get(), 0), "cudaStreamWaitEvent"));
+  XORBIT_RETURN_IF_ERROR(Open(pass == MaskPass::kPreflight ? "check" : "XOR", batch, updates_.get()));
   const MaskSlot masks{SlotAt(slot), decoder.marks_groups() ? GroupsAt(slot) : nullptr};
   const MaskLaunch launch{&staged_.update(), &masks_, masks, throttle_.blocks, updates_.get()};
   const uint64_t tile_count = batch.tile_end - batch.tile_begin;
@@ -155,6 +162,7 @@ Status CudaMaskDevice::Update(const MaskBatch& batch, uint32_t slot, MaskPass pa
   XORBIT_RETURN_IF_ERROR(LaunchOpenFrames(launch, batch, pass, decoder.needs_proof()));
   XORBIT_RETURN_IF_ERROR(paced([&](uint64_t begin, uint64_t end) { return LaunchMaskPass(launch, begin, end, pass); }));
   XORBIT_RETURN_IF_ERROR(Bind(launch, batch, pass));
+  XORBIT_RETURN_IF_ERROR(Close(updates_.get()));
   return CudaStatus(cudaEventRecord(used_[slot].get(), updates_.get()), "cudaEventRecord");
 }
 
@@ -170,7 +178,7 @@ Status CudaMaskDevice::Finish(MaskFindings* findings) {
   XORBIT_RETURN_IF_ERROR(Drain());
   findings->counters.assign(counters, counters + staged_.payload_count());
   findings->applied_frames = *applied_count;
-  return {};
+  return spans_ == nullptr ? Status() : times_.AddTo(spans_);
 }
 
 Status CudaMaskDevice::Drain() {

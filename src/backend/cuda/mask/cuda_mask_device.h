@@ -5,9 +5,11 @@
 #pragma once
 
 #include <array>
+#include <string>
 #include <vector>
 
 #include "backend/cuda/cuda_memory.h"
+#include "backend/cuda/mask/batch_times.h"
 #include "backend/cuda/mask/mask_kernels.h"
 #include "backend/cuda/mask/mask_pipeline.h"
 #include "backend/cuda/staged_update.h"
@@ -35,6 +37,9 @@ class CudaMaskDevice final : public MaskDevice {
   // next batch's last frame has begun.
   Status LeaveServing();
 
+  // From the next pass on. Null: nothing is measured.
+  void SetSpans(SpanLog* spans) { spans_ = spans; }
+
   uint64_t byte_count() const { return tables_.byte_count() + memory_.byte_count() + groups_.byte_count(); }
   // Waits, and reads what a pre-flight left: every tile's sums, and what the names of tied tensors change.
   Result<std::vector<TileSums>> ReadCountedSums() const { return staged_.ReadCountedSums(updates_.get()); }
@@ -56,6 +61,12 @@ class CudaMaskDevice final : public MaskDevice {
   }
   Status Bind(const MaskLaunch& launch, const MaskBatch& batch, MaskPass pass) const;
 
+  Status Open(const std::string& row, const MaskBatch& batch, cudaStream_t stream) {
+    const auto index = static_cast<uint64_t>(&batch - batches_.data());
+    return spans_ == nullptr ? Status() : times_.Begin(row, index, stream);
+  }
+  Status Close(cudaStream_t stream) { return spans_ == nullptr ? Status() : times_.End(stream); }
+
   MaskPlan* plan_ = nullptr;
   ServingThrottle throttle_ = ServingThrottle::None();
   std::array<Stream, kMostSlots> decodes_;  // by slot
@@ -70,6 +81,8 @@ class CudaMaskDevice final : public MaskDevice {
   PinnedBuffer findings_;  // counters, applied_count
   MaskSlots slots_;
   std::vector<MaskBatch> batches_;
+  SpanLog* spans_ = nullptr;
+  BatchTimes times_;
 };
 
 }  // namespace xorbit::cuda

@@ -95,6 +95,7 @@ class MaskUpdate final : public PreparedUpdate {
     pipeline_.reset();  // of a try before
     masks_.reset();
     XORBIT_ASSIGN_OR_RETURN(masks_, CudaMaskDevice::Make(plan_.get(), stage));
+    masks_->SetSpans(options_.spans);
     XORBIT_RETURN_IF_ERROR(memory_->StageFrames(options, choice_, plan_.get()));
     XORBIT_ASSIGN_OR_RETURN(const MutableBytes slots, memory_->Slots(options_, *plan_));
     XORBIT_RETURN_IF_ERROR(masks_->UseSlots({slots, options_.slot_count}));

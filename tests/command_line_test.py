@@ -245,6 +245,7 @@ class CommandLineTest(unittest.TestCase):
         self.assertEqual({line.count(",") for line in lines}, {12})
         run("bench", "--ranks", 1, "--kills", expect=2)
         run("bench", "--ranks", 65, expect=2)
+        run("bench", "--ranks", 2, "--codec", "lz4", "--gigabytes", 0.01, expect=2)
         self.assertIn("experts do not divide", run("bench", "--ranks", 3, *model, expect=2).stderr)
 
     def test_a_step_reaches_the_sampler_over_a_link(self) -> None:

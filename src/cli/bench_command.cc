@@ -169,6 +169,9 @@ Result<Answer> RunBench(Session& session, const BenchOptions& options) {
   if (options.ranks.ranks > 0 && options.cuda.percents.size() != 1 && options.cuda.percents != CudaBenchOptions().percents) {
     return UsageError("--percent takes one number with --ranks");
   }
+  if (options.ranks.ranks > 0 && !options.codecs.empty()) {
+    return UsageError("--ranks measures the sparse codec only: leave out --codec");
+  }
   if (options.ranks.ranks > 0) return RunRanksBench(RanksOptionsOf(options));
   if (options.backend == "cuda") return RunCudaBench(options.cuda, options.rounds > 0 ? options.rounds : 20);
   const int rounds = options.rounds > 0 ? options.rounds : 5;

@@ -42,8 +42,15 @@ CLI::App* AddCommand(CLI::App& app, Invocation* invocation, const std::string& n
 }
 
 Result<std::optional<CodecId>> CodecOptions::Find() const {
-  if (codec.empty()) return std::optional<CodecId>();
+  const bool has_level = zstd_level != EncodeOptions{}.zstd_level;
+  if (codec.empty()) {
+    if (has_level) return UsageError("--zstd-level needs --codec, with a codec that has a Zstd stage");
+    return std::optional<CodecId>();
+  }
   const Codec* found = FindCodec(codec);
+  if (found != nullptr && has_level && codec.find("zstd") == std::string::npos) {
+    return UsageError("the codec " + codec + " has no Zstd stage: leave out --zstd-level");
+  }
   if (found != nullptr) return std::optional<CodecId>(found->id());
   std::string names;
   for (const Codec* known : AllCodecs()) names += (names.empty() ? "" : ", ") + std::string(known->name());

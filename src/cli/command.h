@@ -79,7 +79,8 @@ void AddDemoCommand(CLI::App& app, Invocation* invocation);
 struct CodecOptions {
   std::string codec;
   int zstd_level = EncodeOptions{}.zstd_level;
-  // kUsage, listing the codecs, if there is none of that name; nothing if none was named.
+  // kUsage, listing the codecs, if there is none of that name, or if it has no Zstd stage for the level that was given; nothing
+  // if none was named.
   Result<std::optional<CodecId>> Find() const;
 };
 void AddCodecOptions(CLI::App* command, CodecOptions* options);

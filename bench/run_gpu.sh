@@ -33,13 +33,13 @@ step share 60 "$check" --parity 0 --share 111.25
 step mask-bench 60 "$check" --parity 0 --mask-bench 111.25 --mask-codec lz4 snappy --repeats 6
 step sender 30 "$check" --parity 0 --sender-bench 40 --no-verify
 step serving 60 "$check" --parity 0 --serving 60
-step receiver 75 "$check" --parity 0 --bf16 100 --percent 0.1 1 3 --repeats 10 --no-undo-log
+step receiver 110 "$check" --parity 0 --bf16 100 --percent 0.1 1 3 --repeats 10 --no-undo-log
 step dense 50 "$check" --parity 0 --bf16 4 --fp8 4 --percent 10 30 50 --bitmap 0 --repeats 10 --no-undo-log
 step command 40 "$xorbit" bench --backend cuda --share 5 --bf16 5 --yardsticks 5 --percent 1 --csv "$out/command.csv"
 if command -v compute-sanitizer >/dev/null; then
   for tool in memcheck racecheck initcheck; do
     step "$tool" 60 compute-sanitizer --tool "$tool" --error-exitcode 9 "$check" --parity 1 --mask-parity 1 --sender-parity 3 \
-      --bf16 0.02 --percent 10 --repeats 1 --no-undo-log
+      --bf16 0.07 --percent 10 --repeats 1 --no-undo-log
   done
 fi
 grep -hE '^(time|note|serving),' "$log" >"$out/results.csv"

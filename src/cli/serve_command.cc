@@ -132,9 +132,7 @@ void AddServeCommand(CLI::App& app, Invocation* invocation) {
   command->add_option("--disk", options->disk,
                       "Instead: a checkpoint on this host that an engine, named by --engine and --engine-url, loads when it is "
                       "asked; the store may be a folder in which Miles or slime publish");
-  command
-      ->add_option("--backend", options->backend,
-                   "cpu, or cuda for weights on a device, which has not been tried on a GPU yet (cpu)")
+  command->add_option("--backend", options->backend, "cpu, or cuda for weights on a device (cpu)")
       ->check(CLI::IsMember({"cpu", "cuda"}));
   command->add_option("--device", options->device, "With cuda: the device that a checkpoint is loaded onto (0)");
   command->add_option("--store", options->store.store, "A folder, local or on a network file system")->required();

@@ -13,8 +13,8 @@ constexpr std::array<std::string_view, 4> kPolicies = {"flush", "abort", "retrac
 template <size_t kCount>
 Result<uint8_t> IndexOf(const std::array<std::string_view, kCount>& names, std::string_view name, std::string_view what) {
   std::string all;
-  for (uint8_t i = 0; i < kCount; ++i) {
-    if (names[i] == name) return i;
+  for (size_t i = 0; i < kCount; ++i) {
+    if (names[i] == name) return static_cast<uint8_t>(i);
     all += (i == 0 ? "" : ", ") + std::string(names[i]);
   }
   return UsageError(std::string(what) + " " + Quoted(name) + " is none of " + all);

@@ -39,9 +39,9 @@ class TrainerProcessesTest : public testing::TestWithParam<uint32_t> {
     place_.board = new (memory) Board();  // tidy-allow: placement into memory that fork shares
     place_.board->last_version = UINT64_MAX;
     for (LiveMap map : {CanonicalMap(model_.layout()), RandomLiveMap(random_, model_.layout()).Make()}) {
-      auto memory = std::make_unique<HostMemory>(model_.layout(), std::move(map));
-      LoadTensors(memory->live(), model_.served());
-      auto sampler = GatedSampler::Start(stream_, *backend_, std::move(memory), 0, *alone_, {});
+      auto weights = std::make_unique<HostMemory>(model_.layout(), std::move(map));
+      LoadTensors(weights->live(), model_.served());
+      auto sampler = GatedSampler::Start(stream_, *backend_, std::move(weights), 0, *alone_, {});
       EXPECT_TRUE(sampler.ok()) << sampler.status().message();
       samplers_.push_back(std::move(sampler).value());
     }

@@ -65,6 +65,18 @@ Result<uint64_t> GetUnsigned(const Json& object, std::string_view key, uint64_t 
   return AsUnsigned(*value, FieldName(key), max);
 }
 
+Status ExpectFormat(const Json& json, std::string_view format, uint32_t format_version) {
+  XORBIT_RETURN_IF_ERROR(ExpectObject(json, "the whole"));
+  XORBIT_ASSIGN_OR_RETURN(const std::string found, GetString(json, "format"));
+  if (found != format) return CorruptError("field 'format' must be \"" + std::string(format) + "\"");
+  XORBIT_ASSIGN_OR_RETURN(const uint64_t found_version, GetUnsigned(json, "format_version"));
+  if (found_version != format_version) {
+    return UnsupportedError("has format version " + std::to_string(found_version) +
+                            ", which this xorbit does not read; a newer one may");
+  }
+  return {};
+}
+
 Result<std::string> GetString(const Json& object, std::string_view key) {
   XORBIT_ASSIGN_OR_RETURN(const Json* value, GetField(object, key));
   return AsString(*value, FieldName(key));

@@ -63,6 +63,8 @@ Result<uint64_t> AsUnsigned(const Json& value, std::string_view what, uint64_t m
 Result<std::string> AsString(const Json& value, std::string_view what);
 Result<bool> AsBool(const Json& value, std::string_view what);
 Status ExpectObject(const Json& value, std::string_view what);
+// That a file's whole is an object whose "format" and "format_version" are these. kCorrupt; kUnsupported for another version.
+Status ExpectFormat(const Json& json, std::string_view format, uint32_t format_version);
 Status ExpectArray(const Json& value, std::string_view what);
 
 // Fields of an object; also kCorrupt if the field is missing. `object` must be a JSON object.

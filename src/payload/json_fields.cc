@@ -16,14 +16,7 @@ Result<Json> ParseDocument(std::string_view text, JsonShape shape, std::string_v
   shape.fields.push_back({"format", {}});
   shape.fields.push_back({"format_version", {}});
   XORBIT_ASSIGN_OR_RETURN(Json json, ParseJson(text, shape, kMaxDepth));
-  XORBIT_RETURN_IF_ERROR(ExpectObject(json, "the whole"));
-  XORBIT_ASSIGN_OR_RETURN(const std::string found, GetString(json, "format"));
-  if (found != format) return CorruptError("field 'format' must be \"" + std::string(format) + "\"");
-  XORBIT_ASSIGN_OR_RETURN(const uint64_t found_version, GetUnsigned(json, "format_version"));
-  if (found_version != format_version) {
-    return UnsupportedError("has format version " + std::to_string(found_version) +
-                            ", which this xorbit does not read; a newer one may");
-  }
+  XORBIT_RETURN_IF_ERROR(ExpectFormat(json, format, format_version));
   return json;
 }
 

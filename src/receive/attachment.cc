@@ -110,13 +110,7 @@ std::string WriteAttachmentJson(const Attachment& attachment) {
 Result<Attachment> ParseAttachmentJson(std::string_view text) {
   if (text.size() > kMaxAttachmentBytes) return CorruptError("is longer than an attachment may be");
   XORBIT_ASSIGN_OR_RETURN(const Json json, ParseJson(text, AttachmentShape(), kMaxDepth));
-  XORBIT_RETURN_IF_ERROR(ExpectObject(json, "the whole"));
-  XORBIT_ASSIGN_OR_RETURN(const std::string format, GetString(json, "format"));
-  if (format != kFormatName) return CorruptError("field 'format' must be \"" + std::string(kFormatName) + "\"");
-  XORBIT_ASSIGN_OR_RETURN(const uint64_t version, GetUnsigned(json, "format_version"));
-  if (version != kAttachmentVersion) {
-    return UnsupportedError("has format version " + std::to_string(version) + ", which this xorbit does not read");
-  }
+  XORBIT_RETURN_IF_ERROR(ExpectFormat(json, kFormatName, kAttachmentVersion));
   XORBIT_RETURN_IF_ERROR(
       CheckCriticalFields(json, {"format", "format_version", "live_map", "segments", "gate", "undo", "regions", "kept"}));
   Attachment attachment;

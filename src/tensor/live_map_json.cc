@@ -159,14 +159,7 @@ JsonShape SpecShape(const Layout& layout) {
 }
 
 Result<LiveMapSpec> ParseSpec(const Json& json, const Layout& layout) {
-  XORBIT_RETURN_IF_ERROR(ExpectObject(json, "the whole"));
-  XORBIT_ASSIGN_OR_RETURN(const std::string format, GetString(json, "format"));
-  if (format != kFormatName) return CorruptError("field 'format' must be \"" + std::string(kFormatName) + "\"");
-  XORBIT_ASSIGN_OR_RETURN(const uint64_t format_version, GetUnsigned(json, "format_version"));
-  if (format_version != kLiveMapFormatVersion) {
-    return UnsupportedError("has format version " + std::to_string(format_version) +
-                            ", which this xorbit does not read; a newer one may");
-  }
+  XORBIT_RETURN_IF_ERROR(ExpectFormat(json, kFormatName, kLiveMapFormatVersion));
   XORBIT_RETURN_IF_ERROR(CheckCriticalFields(json, {"format", "format_version", "layout_digest", "epoch", "absent_groups",
                                                     "regions", "classes", "pieces", "shadows", "aliases", "derived"}));
   XORBIT_ASSIGN_OR_RETURN(const std::string digest_text, GetString(json, "layout_digest"));

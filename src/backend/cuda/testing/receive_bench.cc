@@ -140,13 +140,23 @@ void Stages::MeasureScan() {
   Result<DeviceBuffer> digest_dev = DeviceBuffer::Make(sizeof(StateDigest));
   report_->Check(pieces_dev.ok() && digest_dev.ok(), "memory for the scan");
   if (!pieces_dev.ok() || !digest_dev.ok()) return;
-  const auto scan = [&](uint32_t lanes, uint32_t most_blocks) {
-    return LaunchScan(reinterpret_cast<const ScanRange*>(pieces_dev->data_dev()), pieces.size(), lanes, most_blocks,
-                      reinterpret_cast<StateDigest*>(digest_dev->data_dev()), stream());
+  auto* sum_dev = reinterpret_cast<StateDigest*>(digest_dev->data_dev());
+  const auto measure = [&](const std::string& name, uint32_t lanes, uint32_t most_blocks) {
+    Measure(name, 0, [&] {
+      XORBIT_RETURN_IF_ERROR(CudaStatus(cudaMemsetAsync(sum_dev, 0, sizeof(StateDigest), stream()), "cudaMemsetAsync"));
+      return LaunchScan(reinterpret_cast<const ScanRange*>(pieces_dev->data_dev()), pieces.size(), lanes, most_blocks, sum_dev,
+                        stream());
+    });
+    StateDigest found;
+    report_->Check(CudaStatus(cudaMemcpy(&found, sum_dev, sizeof(found), cudaMemcpyDeviceToHost), "cudaMemcpy of a digest"),
+                   name);
+    return found;
   };
-  Measure("scan of both lanes", 0, [&] { return scan(2, 0); });
-  Measure("scan of one lane", 0, [&] { return scan(1, 0); });
-  Measure("scan of both lanes by 33 blocks", 0, [&] { return scan(2, 33); });
+  const StateDigest both = measure("scan of both lanes", 2, 0);
+  const StateDigest one = measure("scan of one lane", 1, 0);
+  const StateDigest slow = measure("scan of both lanes by 33 blocks", 2, 33);
+  const bool agree = both != StateDigest{} && slow == both && one.lane0 == both.lane0 && one.lane1 == 0;
+  report_->Check(agree ? Status() : CorruptError("scans of the same bytes found different digests"), model_->name + ", scan");
 }
 
 }  // namespace

@@ -212,6 +212,10 @@ class CommandLineTest(unittest.TestCase):
         run("apply", self.steps[0], delta, expect=2)
         run("apply", self.steps[0], "-o", self.work / "x", expect=2)
         run("diff", self.steps[0], self.steps[1], "-o", self.work / "x", "--codec", "gzip", expect=2)
+        for codec in (["--codec", "sparse"], ["--codec", "lz4"], []):  # a level of a Zstd that is not there
+            refused = run("diff", self.steps[0], self.steps[1], "-o", self.work / "x", *codec, "--zstd-level", 3, expect=2)
+            self.assertIn("--zstd-level", refused.stderr)
+        self.assertFalse((self.work / "x").exists())
         self.assertIn("no command 'no-such-command'", run("no-such-command", expect=2).stderr)
         self.assertIn("see 'xorbit diff --help'", run("diff", self.steps[0], expect=2).stderr)
         self.assertIn("see 'xorbit --help'", run(expect=2).stderr)

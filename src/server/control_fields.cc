@@ -12,10 +12,11 @@ constexpr uint32_t kMaxDepth = 6;
 constexpr size_t kMaxTextBytes = 4096;  // of any one field
 
 JsonShape BodyShape() {
-  JsonShape shape =
-      JsonShape::Object({"session_id", "engine_id", "manifest_path", "manifest_sha256", "stream_id", "plan_digest",
-                         "base_version", "target_version", "flush_cache", "abort_all_requests", "release_state", "keep_pause",
-                         "mode", "action", "new_version", "lease_ms", "local_checkpoint_dir", "source_dir", "model_path"});
+  JsonShape shape = JsonShape::Object(
+      {"session_id",   "engine_id",      "manifest_path", "manifest_sha256",    "stream_id",     "plan_digest",
+       "base_version", "target_version", "flush_cache",   "abort_all_requests", "release_state", "validate_payload_hash",
+       "keep_pause",   "mode",           "action",        "new_version",        "lease_ms",      "local_checkpoint_dir",
+       "source_dir",   "model_path"});
   JsonShape participant;
   participant.fields.push_back({"identity", JsonShape::Object({"engine_id", "pid", "start_ticks"})});
   shape.fields.push_back({"participants", JsonShape::Each(std::move(participant), kMaxParticipants)});
@@ -110,8 +111,8 @@ Status ReadBody(const Json& body, ControlFields* fields) {
   XORBIT_RETURN_IF_ERROR(ReadText(body, "model_path", &fields->model_path));
   XORBIT_RETURN_IF_ERROR(ReadBool(body, "flush_cache", &fields->flush_cache));
   XORBIT_RETURN_IF_ERROR(ReadBool(body, "abort_all_requests", &fields->abort_all_requests));
-  bool ignored = false;  // there is no state of ours between updates: read for its type alone
-  XORBIT_RETURN_IF_ERROR(ReadBool(body, "release_state", &ignored));
+  XORBIT_RETURN_IF_ERROR(ReadBool(body, "release_state", &fields->release_state));
+  XORBIT_RETURN_IF_ERROR(ReadBool(body, "validate_payload_hash", &fields->validate_payload_hash));
   XORBIT_RETURN_IF_ERROR(ReadParticipants(body, fields));
   const Json* wanted = Find(body, "weight_version");
   if (wanted != nullptr && wanted->is_string()) return ReadText(body, "weight_version", &fields->label);

@@ -42,6 +42,8 @@ struct ControlFields {
   bool flush_cache = true;
   bool abort_all_requests = false;
 
+  bool release_state = true;
+  bool validate_payload_hash = true;
   bool keep_pause = false;
   std::string mode;         // of a pause
   std::string action;       // of the weights checker

@@ -52,6 +52,8 @@ TEST(ControlFieldsTest, RefusesOtherTypes) {
            R"({"target_version":99999999999999999999})",
            R"({"keep_pause":1})",
            R"({"flush_cache":"yes"})",
+           R"({"release_state":0})",
+           R"({"validate_payload_hash":"no"})",
            R"({"participants":{}})",
            R"({"participants":[1]})",
            R"({"participants":[{}]})",

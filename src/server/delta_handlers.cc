@@ -36,6 +36,7 @@ OrderedJson ReceiptJson(SamplerSession& session, const SessionReceipt& receipt) 
           {"change_count", receipt.change_count},
           {"fetched_bytes", receipt.fetched_bytes},
           {"staged_bytes", receipt.staged_bytes},
+          {"kept_bytes", receipt.kept_bytes},
           {"scheduler_timing",
            {{"pause_started_ns", receipt.pause_started_ns},
             {"reader_fence_completed_ns", receipt.reader_fence_completed_ns},
@@ -96,6 +97,8 @@ Result<std::optional<uint64_t>> TargetOf(SamplerSession& session, const ControlF
   return target;
 }
 
+UpdateChoices ChoicesOf(const ControlFields& fields) { return {fields.release_state, fields.validate_payload_hash}; }
+
 }  // namespace
 
 HttpReply HandleDeltaInfo(SamplerSession& session, const ControlFields& fields) {
@@ -113,7 +116,8 @@ HttpReply HandlePrepareDelta(SamplerSession& session, const ControlFields& field
     if (!target) {
       XORBIT_ASSIGN_OR_RETURN(target, session.Newest());
     }
-    return session.Prepare({fields.session_id, fields.base_version, *target, std::chrono::milliseconds(fields.lease_ms)});
+    return session.Prepare(
+        {fields.session_id, fields.base_version, *target, std::chrono::milliseconds(fields.lease_ms), ChoicesOf(fields)});
   }();
   return ReplyOf(session, receipt);
 }
@@ -138,7 +142,7 @@ HttpReply HandleUpdateFromDelta(SamplerSession& session, const ControlFields& fi
   const Result<SessionReceipt> receipt = [&]() -> Result<SessionReceipt> {
     XORBIT_RETURN_IF_ERROR(CheckBeliefs(session, fields));
     XORBIT_ASSIGN_OR_RETURN(const std::optional<uint64_t> target, TargetOf(session, fields));
-    return session.UpdateTo(target);
+    return session.UpdateTo(target, ChoicesOf(fields));
   }();
   return ReplyOf(session, receipt);
 }

@@ -43,7 +43,8 @@ constexpr Route kRoutes[] = {
     {"POST", "/resume_gpu_delta", Role::kAdmin, HandleResumeDelta, "opens the gate"},
     {"POST", "/abort_gpu_delta", Role::kAdmin, HandleAbortDelta, "gives a session up before it is applied"},
     {"POST", "/update_weights_from_gpu_delta", Role::kAdmin, HandleUpdateFromDelta, "all of it in one call"},
-    {"POST", "/clear_gpu_delta_state", Role::kAdmin, HandleClearDelta, "forgets a session that is over"},
+    {"POST", "/clear_gpu_delta_state", Role::kAdmin, HandleClearDelta,
+     "forgets a session that is over, and gives back what it has left for the next one"},
 
     {"POST", "/pull_weights", Role::kAdmin, nullptr, kNoCheckpoint},
     {"POST", "/update_weights_from_disk", Role::kAdmin, nullptr, kNoCheckpoint},

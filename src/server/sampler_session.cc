@@ -59,8 +59,10 @@ void SamplerSession::Run(const std::stop_token& stop) {
 void SamplerSession::PrepareWanted(std::unique_lock<std::mutex>& lock) {
   prepare_is_wanted_ = false;
   const uint64_t target = receipt_.target_version;
+  const UpdateChoices choices = choices_;
   Receiver& receiver = sampler_.receiver();
   lock.unlock();
+  receiver.SetUpdateOptions(choices.release_state, choices.validates_inner_hashes);
   Status status = receiver.Prepare(target);
   if (status.ok() && receiver.report().to != target) {
     receiver.Abort();
@@ -86,7 +88,7 @@ void SamplerSession::PrepareWanted(std::unique_lock<std::mutex>& lock) {
 }
 
 // Opens a session, in preparing.
-Status SamplerSession::BeginLocked(const std::string& session_id, uint64_t target) {
+Status SamplerSession::BeginLocked(const std::string& session_id, uint64_t target, const UpdateChoices& choices) {
   if (follower_ != nullptr)
     return RefusedError("this sampler follows the stream by itself; start it without --follow to drive it");
   if (receipt_.state == SessionState::kPoisoned)
@@ -103,6 +105,7 @@ Status SamplerSession::BeginLocked(const std::string& session_id, uint64_t targe
   receipt_.target_version = target;
   if (options_.engine != nullptr) options_.engine->NameSync(session_id == kOneCall ? std::string() : session_id);
   abort_is_wanted_ = false;
+  choices_ = choices;
   lease_ = std::chrono::milliseconds(0);
   RenewLeaseLocked();
   return {};
@@ -137,7 +140,7 @@ Result<SessionReceipt> SamplerSession::Prepare(const SessionOrder& order) {
   if (follower_ == nullptr && order.target_version == applied) {
     return RefusedError("version " + std::to_string(applied) + " is applied already");
   }
-  XORBIT_RETURN_IF_ERROR(BeginLocked(order.session_id, order.target_version));
+  XORBIT_RETURN_IF_ERROR(BeginLocked(order.session_id, order.target_version, order.choices));
   lease_ = order.lease;
   RenewLeaseLocked();
   prepare_is_wanted_ = true;
@@ -177,6 +180,7 @@ void SamplerSession::EndApply(const Status& status) {
   const std::lock_guard lock(mutex_);
   const Receiver& receiver = sampler_.receiver();
   receipt_.applied_version = receiver.version();
+  receipt_.kept_bytes = receiver.kept_bytes();
   was_current_ = was_current_ || receipt_.applied_version >= newest_at_start_;
   receipt_.state = SessionState::kApplied;
   RenewLeaseLocked();
@@ -257,6 +261,7 @@ Result<SessionReceipt> SamplerSession::Clear() {
     return RefusedError("session " + Quoted(receipt_.session_id) + " is " + std::string(NameOf(receipt_.state)) +
                         ": abort or resume it first");
   }
+  if (follower_ == nullptr) sampler_.receiver().SetUpdateOptions(/*release_state=*/true, /*validates_inner_hashes=*/true);
   const uint64_t applied = receipt_.applied_version;
   receipt_ = SessionReceipt();
   receipt_.applied_version = applied;
@@ -278,20 +283,21 @@ Status SamplerSession::NoteOneCallPrepared() {
   return {};
 }
 
-Result<SessionReceipt> SamplerSession::UpdateTo(std::optional<uint64_t> target) {
+Result<SessionReceipt> SamplerSession::UpdateTo(std::optional<uint64_t> target, const UpdateChoices& choices) {
   if (!target) {
     XORBIT_ASSIGN_OR_RETURN(target, stream_.Newest());
   }
   XORBIT_RETURN_IF_ERROR(stream_.CommittedRecord(*target).status());
   {
     const std::lock_guard lock(mutex_);
-    XORBIT_RETURN_IF_ERROR(BeginLocked(std::string(kOneCall), *target));
+    XORBIT_RETURN_IF_ERROR(BeginLocked(std::string(kOneCall), *target, choices));
     if (receipt_.applied_version == *target) {
       receipt_.state = SessionState::kResumed;
       return ReceiptLocked();
     }
   }
   Receiver& receiver = sampler_.receiver();
+  receiver.SetUpdateOptions(choices.release_state, choices.validates_inner_hashes);
   Status status;
   while (status.ok() && receiver.version() != *target) {
     status = receiver.Prepare(*target);

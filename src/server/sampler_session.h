@@ -41,9 +41,16 @@ struct SessionReceipt {
   uint64_t change_count = 0;
   uint64_t fetched_bytes = 0;
   uint64_t staged_bytes = 0;
+  uint64_t kept_bytes = 0;  // left for the next update
   int64_t pause_started_ns = 0;
   int64_t reader_fence_completed_ns = 0;
   int64_t resumed_ns = 0;
+};
+
+// What a driver may ask of one update; without a word the safe and thrifty.
+struct UpdateChoices {
+  bool release_state = true;           // ReceiverOptions
+  bool validates_inner_hashes = true;  // MaskOptions
 };
 
 struct SessionOrder {
@@ -53,6 +60,7 @@ struct SessionOrder {
   // How long the session waits for the driver's next word before it ends by itself: prepared, it is aborted; applied, it is
   // resumed. So whatever becomes of the driver, one whole version is served. 0: for ever.
   std::chrono::milliseconds lease{0};
+  UpdateChoices choices = {};
 };
 
 struct WeightsChecksum {
@@ -82,10 +90,10 @@ class SamplerSession {
   Result<SessionReceipt> Resume(const std::string& session_id, bool keep_pause);
   // Until applying begins. Waits for a fetch under way to end.
   Result<SessionReceipt> Abort(const std::string& session_id);
-  // Forgets a session that is over.
+  // Forgets a session that is over, and gives back what it has left for the next one.
   Result<SessionReceipt> Clear();
   // All of it in one call, to a version or to the newest. Success without work if that is applied.
-  Result<SessionReceipt> UpdateTo(std::optional<uint64_t> target);
+  Result<SessionReceipt> UpdateTo(std::optional<uint64_t> target, const UpdateChoices& choices = {});
   SessionReceipt receipt() const;
 
   // --- the engine's side ---
@@ -109,7 +117,7 @@ class SamplerSession {
  private:
   SamplerSession(Stream& stream, GatedSampler& sampler, const Backend& backend, const SessionOptions& options,
                  uint64_t newest_at_start);
-  Status BeginLocked(const std::string& session_id, uint64_t target);
+  Status BeginLocked(const std::string& session_id, uint64_t target, const UpdateChoices& choices);
   Status CheckSessionLocked(const std::string& session_id, SessionState wanted) const;
   SessionReceipt ReceiptLocked() const;
   void PrepareWanted(std::unique_lock<std::mutex>& lock);
@@ -133,6 +141,7 @@ class SamplerSession {
   mutable std::mutex mutex_;
   std::condition_variable_any changed_;
   SessionReceipt receipt_;          // guarded by mutex_, as all below
+  UpdateChoices choices_;           // of the session
   bool prepare_is_wanted_ = false;  // by Run
   bool abort_is_wanted_ = false;
   std::chrono::milliseconds lease_{0};

@@ -1,51 +1,19 @@
 // A backend whose live memory the host may not read, as a device's: whoever folds over it would crash, so nobody may.
 #pragma once
 
-#include <memory>
-#include <utility>
-
-#include "backend/backend.h"
+#include "receive/testing/forwarding_backend.h"
 
 namespace xorbit {
 
-class DistantMemoryBackend final : public Backend {
+class DistantMemoryBackend final : public ForwardingBackend {
  public:
-  explicit DistantMemoryBackend(const Backend& backend) : backend_(backend) {}
+  using ForwardingBackend::ForwardingBackend;
 
-  Result<EncodedOwner> EncodeDiff(const Layout& layout, std::span<const SegmentMap> maps, const OldState& old_state,
-                                  std::span<const SegmentBytes> new_bytes, CodecId codec,
-                                  const EncodeOptions& options) const override {
-    return backend_.EncodeDiff(layout, maps, old_state, new_bytes, codec, options);
-  }
   Result<EncodedSegment> Encode(const Layout& /*layout*/, const SegmentMap& /*map*/, const ChangeSource& /*source*/,
                                 CodecId /*codec*/, const EncodeOptions& /*options*/) const override {
     return CorruptError("a fold over memory that the host cannot read");
   }
-  Result<std::unique_ptr<SegmentDecoder>> Open(const PayloadView& payload, const PayloadSegment& segment) const override {
-    return backend_.Open(payload, segment);
-  }
-  std::vector<StateDigest> DigestParts(const Layout& layout, const SegmentMap& map, const SegmentBytes& bytes,
-                                       int threads) const override {
-    return backend_.DigestParts(layout, map, bytes, threads);
-  }
-  StateDigest Scan(const Layout& layout, TensorBytes bytes, ScanScope scope, int threads) const override {
-    return backend_.Scan(layout, bytes, scope, threads);
-  }
-  Result<StateDigest> ScanLive(const Layout& layout, const LiveMemory& live, ScanScope scope, int threads,
-                               const ServingThrottle& throttle) const override {
-    return backend_.ScanLive(layout, live, scope, threads, throttle);
-  }
   Result<bool> CanFoldOver(const LiveMemory& /*live*/) const override { return false; }
-  Result<std::unique_ptr<PreparedUpdate>> Prepare(const Layout& layout, std::span<const PayloadView> payloads,
-                                                  const LiveMemory& live, const PrepareOptions& options) const override {
-    return backend_.Prepare(layout, payloads, live, options);
-  }
-  Status RollBack(const Layout& layout, const LiveMemory& live, UndoMemory* undo, int threads) const override {
-    return backend_.RollBack(layout, live, undo, threads);
-  }
-
- private:
-  const Backend& backend_;
 };
 
 }  // namespace xorbit

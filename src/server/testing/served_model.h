@@ -31,8 +31,9 @@ class ServedModel {
   }
 
   // From version 0, or from what was published meanwhile if another checkpoint is named.
-  std::unique_ptr<ServedSampler> Start() {
-    auto served = ServedSampler::Start({backend_.get(), &PosixFileOps(), 2}, *store_, request_);
+  std::unique_ptr<ServedSampler> Start() { return StartBy(*backend_); }
+  std::unique_ptr<ServedSampler> StartBy(const Backend& backend) {
+    auto served = ServedSampler::Start({&backend, &PosixFileOps(), 2}, *store_, request_);
     EXPECT_TRUE(served.ok()) << served.status().message();
     return std::move(served).value();
   }

@@ -5,7 +5,7 @@ when version.json appears, looked for every 0.2 ms; served is when the gate has 
 receipt has it (driven), else when /get_weight_version says so, asked for every millisecond (following). Publishing is not
 measured. The checkpoints are gone through forwards and backwards, so that a few real steps make many updates.
 
-usage: serve_bench.py XORBIT OUT.csv [--versions N] [--engines N] [--machine WHAT] CHECKPOINT CHECKPOINT...
+usage: serve_bench.py [--versions N] [--engines N] [--machine WHAT] XORBIT OUT.csv [CHECKPOINT CHECKPOINT...]
 """
 
 from __future__ import annotations
@@ -15,12 +15,17 @@ import csv
 import json
 import os
 import subprocess
+import sys
 import tempfile
 import threading
 import time
 import urllib.request
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+import store_command_line_test as store_test
 
 DEADLINE_S = 60
 COLUMNS = [
@@ -47,7 +52,7 @@ def serve(stack: ExitStack, *command: object) -> str:
 
 
 class Store:
-    def __init__(self, xorbit: str, folder: Path, checkpoints: list[str]) -> None:
+    def __init__(self, xorbit: str, folder: Path, checkpoints: list) -> None:
         self.xorbit = xorbit
         self.folder = folder
         self.checkpoints = checkpoints
@@ -79,7 +84,7 @@ def median(values: list[float]) -> float:
     return sorted(values)[len(values) // 2]
 
 
-def follow(store: Store, checkpoint: str, updates: int) -> dict:
+def follow(store: Store, checkpoint: object, updates: int) -> dict:
     waits, pauses = [], []
     with ExitStack() as stack:
         url = serve(stack, store.xorbit, "serve", checkpoint, "--store", store.folder, "--follow", "--json")
@@ -104,7 +109,7 @@ def follow(store: Store, checkpoint: str, updates: int) -> dict:
     return {"mode": "follow", "engines": 1, "waits": waits, "pauses": pauses}
 
 
-def drive(store: Store, checkpoint: str, updates: int, engines: int) -> dict:
+def drive(store: Store, checkpoint: object, updates: int, engines: int = 1) -> dict:
     waits, pauses = [], []
     with ExitStack() as stack:
         command = [store.xorbit, "serve", checkpoint, "--store", store.folder, "--threads", 1, "--json"]
@@ -123,21 +128,31 @@ def drive(store: Store, checkpoint: str, updates: int, engines: int) -> dict:
     return {"mode": "drive", "engines": engines, "waits": waits, "pauses": pauses}
 
 
+def drive_several(engines: int) -> Callable[[Store, object, int], dict]:
+    return lambda store, checkpoint, updates: drive(store, checkpoint, updates, engines)
+
+
+def measure(options: argparse.Namespace, run: Callable[[Store, object, int], dict], checkpoints: list) -> dict:
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store(options.xorbit, Path(folder) / "store", checkpoints)
+        return run(store, checkpoints[0], options.versions)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("xorbit")
     parser.add_argument("out", type=Path)
-    parser.add_argument("checkpoints", nargs="+")
+    parser.add_argument("checkpoints", nargs="*", help="of a run, at least two; none: a made-up run of 1 MB")
     parser.add_argument("--versions", type=int, default=20)
     parser.add_argument("--engines", type=int, default=2)
     parser.add_argument("--machine", default="")
     options = parser.parse_args()
-    results = []
-    for run in (follow, drive, lambda *arguments: drive(*arguments, options.engines)):
-        with tempfile.TemporaryDirectory() as folder:
-            store = Store(options.xorbit, Path(folder) / "store", options.checkpoints)
-            extra = (1,) if run is drive else ()
-            results.append(run(store, options.checkpoints[0], options.versions, *extra))
+    with tempfile.TemporaryDirectory() as folder:
+        checkpoints = options.checkpoints or store_test.write_run(Path(folder), 3)
+        write(options, [measure(options, run, checkpoints) for run in (follow, drive, drive_several(options.engines))])
+
+
+def write(options: argparse.Namespace, results: list[dict]) -> None:
     is_new = not options.out.exists()
     with options.out.open("a", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")

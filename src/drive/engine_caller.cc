@@ -40,14 +40,17 @@ std::string_view PathOf(DriveStep step) {
 OrderedJson BodyOf(const DriveOrder& order, const CallerOptions& options, const DriveRules& rules) {
   switch (order.step) {
     case DriveStep::kRecover:
-      return {{"target_version", order.version}, {"stream_id", options.stream_id}};
+      return {{"target_version", order.version}, {"stream_id", options.stream_id}, {"is_current", true}};
     case DriveStep::kPrepare: {
       const OrderedJson identity = {
           {"engine_id", order.identity.engine_id}, {"pid", order.identity.pid}, {"start_ticks", order.identity.start_ticks}};
-      return {
-          {"session_id", order.session_id},     {"stream_id", options.stream_id},
-          {"base_version", order.base_version}, {"target_version", order.version},
-          {"lease_ms", rules.lease_ms},         {"participants", OrderedJson::array({OrderedJson{{"identity", identity}}})}};
+      return {{"session_id", order.session_id},
+              {"stream_id", options.stream_id},
+              {"base_version", order.base_version},
+              {"target_version", order.version},
+              {"lease_ms", rules.lease_ms},
+              {"is_current", true},
+              {"participants", OrderedJson::array({OrderedJson{{"identity", identity}}})}};
     }
     case DriveStep::kPoll:
     case DriveStep::kApply:
@@ -55,7 +58,7 @@ OrderedJson BodyOf(const DriveOrder& order, const CallerOptions& options, const 
     case DriveStep::kAbort:
       return {{"session_id", order.session_id}};
     case DriveStep::kFence:
-      return {{"mode", "retract"}};
+      return {{"mode", "retract"}, {"reason", "it did not come along to version " + std::to_string(order.version)}};
     default:
       return OrderedJson::object();
   }

@@ -12,11 +12,12 @@ constexpr uint32_t kMaxDepth = 6;
 constexpr size_t kMaxTextBytes = 4096;  // of any one field
 
 JsonShape BodyShape() {
-  JsonShape shape = JsonShape::Object(
-      {"session_id",   "engine_id",      "manifest_path", "manifest_sha256",    "stream_id",     "plan_digest",
-       "base_version", "target_version", "flush_cache",   "abort_all_requests", "release_state", "validate_payload_hash",
-       "keep_pause",   "mode",           "action",        "new_version",        "lease_ms",      "local_checkpoint_dir",
-       "source_dir",   "model_path"});
+  JsonShape shape = JsonShape::Object({"session_id",  "engine_id",          "manifest_path", "manifest_sha256",
+                                       "stream_id",   "plan_digest",        "base_version",  "target_version",
+                                       "flush_cache", "abort_all_requests", "release_state", "validate_payload_hash",
+                                       "keep_pause",  "is_current",         "reason",        "mode",
+                                       "action",      "new_version",        "lease_ms",      "local_checkpoint_dir",
+                                       "source_dir",  "model_path"});
   JsonShape participant;
   participant.fields.push_back({"identity", JsonShape::Object({"engine_id", "pid", "start_ticks"})});
   shape.fields.push_back({"participants", JsonShape::Each(std::move(participant), kMaxParticipants)});
@@ -98,6 +99,7 @@ Status ReadBody(const Json& body, ControlFields* fields) {
   XORBIT_RETURN_IF_ERROR(ReadText(body, "stream_id", &fields->stream_id));
   XORBIT_RETURN_IF_ERROR(ReadText(body, "plan_digest", &fields->plan_digest));
   XORBIT_RETURN_IF_ERROR(ReadText(body, "mode", &fields->mode));
+  XORBIT_RETURN_IF_ERROR(ReadText(body, "reason", &fields->reason));
   XORBIT_RETURN_IF_ERROR(ReadText(body, "action", &fields->action));
   XORBIT_RETURN_IF_ERROR(ReadText(body, "new_version", &fields->new_version));
   XORBIT_RETURN_IF_ERROR(ReadNumber(body, "base_version", &fields->base_version));
@@ -113,6 +115,7 @@ Status ReadBody(const Json& body, ControlFields* fields) {
   XORBIT_RETURN_IF_ERROR(ReadBool(body, "abort_all_requests", &fields->abort_all_requests));
   XORBIT_RETURN_IF_ERROR(ReadBool(body, "release_state", &fields->release_state));
   XORBIT_RETURN_IF_ERROR(ReadBool(body, "validate_payload_hash", &fields->validate_payload_hash));
+  XORBIT_RETURN_IF_ERROR(ReadBool(body, "is_current", &fields->is_current));
   XORBIT_RETURN_IF_ERROR(ReadParticipants(body, fields));
   const Json* wanted = Find(body, "weight_version");
   if (wanted != nullptr && wanted->is_string()) return ReadText(body, "weight_version", &fields->label);

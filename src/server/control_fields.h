@@ -31,6 +31,7 @@ struct ControlFields {
   std::optional<uint64_t> base_version;
   std::optional<uint64_t> target_version;  // nothing for "latest"
   uint64_t lease_ms = 0;
+  bool is_current = false;  // whoever drives calls the target current, whatever the stream has beside it
   bool wants_latest = false;
   std::vector<Participant> participants;
 
@@ -46,6 +47,7 @@ struct ControlFields {
   bool validate_payload_hash = true;
   bool keep_pause = false;
   std::string mode;         // of a pause
+  std::string reason;       // of a pause: why this sampler shall get no traffic; empty: it may
   std::string action;       // of the weights checker
   std::string new_version;  // the plain decimal
   // {"weight_version": {"min_version": N, "exact_version": N}}: what the sampler must have applied to answer.

@@ -97,7 +97,9 @@ Result<std::optional<uint64_t>> TargetOf(SamplerSession& session, const ControlF
   return target;
 }
 
-UpdateChoices ChoicesOf(const ControlFields& fields) { return {fields.release_state, fields.validate_payload_hash}; }
+UpdateChoices ChoicesOf(const ControlFields& fields) {
+  return {fields.release_state, fields.validate_payload_hash, fields.is_current};
+}
 
 }  // namespace
 

@@ -316,6 +316,28 @@ TEST(OpenApiTest, DescribesTheRouteTable) {
   }
 }
 
+TEST_F(RoutesTest, AFencedSamplerGetsNoTraffic) {
+  Start();
+  EXPECT_EQ(Post("/pause_generation").status, 200);
+  EXPECT_EQ(Ask("GET", "/health").status, 200);  // a pause ends by itself
+  EXPECT_EQ(Post("/pause_generation", R"({"reason":"left behind"})").status, 200);
+  EXPECT_THAT(Ask("GET", "/health").body, HasSubstr("fenced: left behind"));
+  EXPECT_EQ(Ask("GET", "/health").status, 503);
+  EXPECT_EQ(Post("/update_weights_from_gpu_delta", R"({"target_version":0})").status, 200);
+  EXPECT_EQ(Ask("GET", "/health").status, 503);
+  EXPECT_EQ(Post("/continue_generation").status, 200);
+  EXPECT_EQ(Ask("GET", "/health").status, 200);
+}
+
+TEST_F(RoutesTest, WhatADriverCallsCurrentIsReady) {
+  model_.live().PublishAll();
+  Start();
+  EXPECT_EQ(Post("/update_weights_from_gpu_delta", R"({"target_version":1})").status, 200);
+  EXPECT_EQ(Ask("GET", "/health").status, 503);
+  EXPECT_EQ(Post("/update_weights_from_gpu_delta", R"({"target_version":1,"is_current":true})").status, 200);
+  EXPECT_EQ(Ask("GET", "/health").status, 200);
+}
+
 TEST_F(RoutesTest, WhoAsksTooOftenWaitsAndIsCounted) {
   model_.request().requests_per_second = 2;
   model_.request().access.admin_token = "boss";

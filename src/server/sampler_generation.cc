@@ -5,10 +5,11 @@
 
 namespace xorbit {
 
-Status SamplerSession::PauseGeneration() {
+Status SamplerSession::PauseGeneration(const std::string& fence_reason) {
   const std::lock_guard one_call(pause_mutex_);
   {
     const std::lock_guard lock(mutex_);
+    fence_reason_ = fence_reason.empty() ? fence_reason_ : fence_reason;
     if (is_paused_) return {};
   }
   XORBIT_RETURN_IF_ERROR(sampler_.Hold(std::chrono::steady_clock::now() + options_.gate_deadline));
@@ -27,6 +28,7 @@ Status SamplerSession::ContinueGeneration() {
   }
   if (is_paused_) sampler_.Release();
   is_paused_ = false;
+  fence_reason_.clear();
   return {};
 }
 
@@ -60,6 +62,7 @@ Status SamplerSession::Readiness() const {
   if (receipt_.state == SessionState::kPoisoned)
     return RefusedError("poisoned: " + receipt_.result + "; start this sampler again");
   XORBIT_RETURN_IF_ERROR(sampler_.memory().Readiness());
+  if (!fence_reason_.empty()) return RefusedError("fenced: " + fence_reason_ + "; POST /continue_generation lifts it");
   const uint64_t applied = ReceiptLocked().applied_version;
   if (was_current_ || applied >= newest_at_start_) return {};
   return RefusedError("catching up: version " + std::to_string(applied) + " of " + std::to_string(newest_at_start_));

@@ -181,7 +181,7 @@ void SamplerSession::EndApply(const Status& status) {
   const Receiver& receiver = sampler_.receiver();
   receipt_.applied_version = receiver.version();
   receipt_.kept_bytes = receiver.kept_bytes();
-  was_current_ = was_current_ || receipt_.applied_version >= newest_at_start_;
+  was_current_ = was_current_ || receipt_.applied_version >= newest_at_start_ || (status.ok() && choices_.is_current);
   receipt_.state = SessionState::kApplied;
   RenewLeaseLocked();
   if (!status.ok()) {
@@ -292,6 +292,7 @@ Result<SessionReceipt> SamplerSession::UpdateTo(std::optional<uint64_t> target, 
     const std::lock_guard lock(mutex_);
     XORBIT_RETURN_IF_ERROR(BeginLocked(std::string(kOneCall), *target, choices));
     if (receipt_.applied_version == *target) {
+      was_current_ = was_current_ || choices.is_current;
       receipt_.state = SessionState::kResumed;
       return ReceiptLocked();
     }

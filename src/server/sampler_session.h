@@ -51,6 +51,8 @@ struct SessionReceipt {
 struct UpdateChoices {
   bool release_state = true;           // ReceiverOptions
   bool validates_inner_hashes = true;  // MaskOptions
+  // The target counts as current once it is applied, also if the stream had a newer version when this sampler started.
+  bool is_current = false;
 };
 
 struct SessionOrder {
@@ -97,7 +99,8 @@ class SamplerSession {
   SessionReceipt receipt() const;
 
   // --- the engine's side ---
-  Status PauseGeneration();
+  // With a reason it is not ready (Readiness) until ContinueGeneration: a driver's fence, not a pause that ends by itself.
+  Status PauseGeneration(const std::string& fence_reason = "");
   Status ContinueGeneration();  // kRefused while an update stands between apply and resume
   bool is_paused() const;
   // Reads all of live memory. kRefused while the gate is closed.
@@ -147,6 +150,7 @@ class SamplerSession {
   std::chrono::milliseconds lease_{0};
   Deadline lease_end_ = Deadline::max();
   bool is_paused_ = false;  // by PauseGeneration
+  std::string fence_reason_;
   bool was_current_ = false;
   std::string broken_;      // why the follower has ended
   std::mutex pause_mutex_;  // one PauseGeneration or ContinueGeneration at a time; locked before mutex_

@@ -105,7 +105,7 @@ HttpReply HandlePause(SamplerSession& session, const ControlFields& fields) {
   if (std::ranges::find(kModes, fields.mode) == std::end(kModes)) {
     return FailureReply(400, "mode " + Quoted(fields.mode) + " is none of abort, retract, in_place, wait, keep");
   }
-  const Status paused = session.PauseGeneration();
+  const Status paused = session.PauseGeneration(fields.reason);
   if (!paused.ok()) return FailureReply(paused);
   return SuccessReply("paused", OrderedJson{{"num_paused_requests", 0}});
 }

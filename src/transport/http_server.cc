@@ -29,12 +29,15 @@ Result<std::unique_ptr<HttpServer>> HttpServer::Listen(const std::string& addres
 
 void HttpServer::Stop() { (void)::eventfd_write(stop_.get(), 1); }
 
-bool HttpServer::AwaitConnection() const {
+// Threads wait in turn: a connection that woke all of them would cost more than most requests, and where it is one about a
+// gate that is closed, the pause would be longer by it.
+std::optional<UniqueFd> HttpServer::NextConnection() {
+  const std::lock_guard turn(turn_);
   for (;;) {
     pollfd polled[] = {{listener_.get(), POLLIN, 0}, {stop_.get(), POLLIN, 0}};
     const int count = ::poll(polled, 2, -1);
-    if (count < 0 && errno != EINTR) return false;
-    if (count > 0) return polled[1].revents == 0;
+    if (count < 0 && errno != EINTR) return std::nullopt;
+    if (count > 0) return polled[1].revents == 0 ? std::optional(AcceptNext(listener_)) : std::nullopt;
   }
 }
 
@@ -81,13 +84,12 @@ bool HttpServer::ReadRequest(HttpSocket& socket, HttpRequest* request, Refusal* 
 
 Status HttpServer::Run(const HttpHandler& handle, const std::function<HttpReply(int status, const std::string& why)>& refuse) {
   const auto work = [&](uint64_t /*index*/) -> Status {
-    while (AwaitConnection()) {
-      UniqueFd accepted = AcceptNext(listener_);
-      if (!accepted.valid()) {
+    while (std::optional<UniqueFd> accepted = NextConnection()) {
+      if (!accepted->valid()) {
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) Rest();
         continue;
       }
-      HttpSocket socket(std::move(accepted));
+      HttpSocket socket(std::move(*accepted));
       HttpRequest request;
       Refusal refusal{0, {}};
       if (!ReadRequest(socket, &request, &refusal)) continue;

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 
 #include "base/file.h"
@@ -45,7 +47,8 @@ class HttpServer {
   };
   HttpServer(UniqueFd listener, UniqueFd stop, uint16_t port, const HttpServerOptions& options)
       : listener_(std::move(listener)), stop_(std::move(stop)), port_(port), options_(options) {}
-  bool AwaitConnection() const;
+  // Invalid: it could not be taken. Nothing: stopped.
+  std::optional<UniqueFd> NextConnection();
   void Rest() const;
   // False if there is nobody to answer.
   bool ReadRequest(HttpSocket& socket, HttpRequest* request, Refusal* refusal) const;
@@ -54,6 +57,7 @@ class HttpServer {
   UniqueFd stop_;  // an eventfd: readable once stopped
   uint16_t port_;
   HttpServerOptions options_;
+  std::mutex turn_;  // of the thread that waits for a connection
 };
 
 }  // namespace xorbit

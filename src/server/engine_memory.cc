@@ -1,5 +1,6 @@
 #include "server/engine_memory.h"
 
+#include <algorithm>
 #include <thread>
 
 #include "base/stopwatch.h"
@@ -9,7 +10,9 @@ namespace xorbit {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::chrono::milliseconds kFlushAgain{20};
+// How long an engine is left alone between tries to flush: all of it stands still meanwhile.
+constexpr std::chrono::milliseconds kFirstFlushRest{1};
+constexpr std::chrono::milliseconds kLongestFlushRest{20};
 
 }  // namespace
 
@@ -59,8 +62,10 @@ Status EngineMemory::Flush(EnginePause* pause) const {
   if (!flushed.ok() && flushed.code() == Code::kRefused) {
     XORBIT_RETURN_IF_ERROR(Call(AbortAllCall(options_.kind), Clock::now() + options_.call_limit));
     pause->has_aborted_all = true;
+    std::chrono::milliseconds rest = kFirstFlushRest;
     do {
-      std::this_thread::sleep_for(kFlushAgain);
+      std::this_thread::sleep_for(rest);
+      rest = std::min(2 * rest, kLongestFlushRest);
       flushed = Call(call, Clock::now() + options_.call_limit);
     } while (!flushed.ok() && Clock::now() < end);
   }

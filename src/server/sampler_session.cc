@@ -214,12 +214,12 @@ Result<SessionReceipt> SamplerSession::Resume(const std::string& session_id, boo
 // From applied into resumed.
 void SamplerSession::OpenGateLocked(bool keep_pause) {
   receipt_.state = SessionState::kResumed;
-  receipt_.resumed_ns = SteadyNs();
   if (keep_pause && !is_paused_) {
     is_paused_ = true;  // the gate's hold changes hands
   } else {
     sampler_.Release();
   }
+  receipt_.resumed_ns = SteadyNs();  // an engine's server has flushed and gone on by now
 }
 
 // The lease has run out. What is neither prepared nor applied is on its way to be, or needs no driver.

@@ -34,6 +34,14 @@ def ask(port: int, path: str, body: dict | None = None) -> dict:
         return json.load(reply)
 
 
+def phase_seconds(port: int) -> dict[str, float]:
+    """Of all pauses of a server, by what its /metrics calls the phases."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as reply:
+        lines = reply.read().decode().splitlines()
+    found = [line for line in lines if line.startswith("xorbit_pause_phase_seconds_total{")]
+    return {line.split('"')[1]: float(line.split()[1]) for line in found}
+
+
 class Process:
     """A program that announces itself by a line of JSON with its port, and comes back under the same one."""
 
@@ -180,17 +188,26 @@ class Fleet:
 
 def run_whole(fleet: Fleet) -> None:
     pauses, rounds = [], []
+    before = [phase_seconds(server.port) for server in fleet.servers]
     for _ in range(fleet.options.versions):
         version = fleet.publish()
         report = fleet.await_current(version)
         fleet.check_states(version)
         pauses += [engine["pause_ms"] for engine in report["engines"]]
         rounds.append(report["seconds"] * 1e3)
+    phases = dict.fromkeys(before[0], 0.0)
+    for server, at_start in zip(fleet.servers, before, strict=True):
+        for phase, seconds in phase_seconds(server.port).items():
+            phases[phase] += (seconds - at_start[phase]) * 1e3
+    if sum(phases.values()) > sum(pauses):
+        raise AssertionError(f"engines stood still for longer than the driver was told, {sum(pauses)} ms: {phases}")
+    means = ", ".join(f"{phase} {total / len(pauses):.2f}" for phase, total in phases.items())
     pauses.sort()
     rounds.sort()
     print(
         f"whole: {len(fleet.engines)} engines x {fleet.options.versions} versions, 0 wrong steps; round median"
-        f" {rounds[len(rounds) // 2]:.1f} ms, pause median {pauses[len(pauses) // 2]:.2f} ms, most {pauses[-1]:.2f} ms",
+        f" {rounds[len(rounds) // 2]:.1f} ms, pause median {pauses[len(pauses) // 2]:.2f} ms, most {pauses[-1]:.2f} ms;"
+        f" means in ms: {means}",
         flush=True,
     )
 

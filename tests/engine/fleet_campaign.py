@@ -5,11 +5,13 @@ Then with members that are killed (kill -9) at random: engines, servers and the 
 every eight kills all must stand at the newest version, byte for byte, and no engine may ever have computed with wrong weights.
 
 usage: fleet_campaign.py XORBIT IMITATION_ENGINE [--engines N] [--versions N] [--kills N] [--seed N] [--dialect sglang|vllm]
+                         [--csv OUT.csv [--machine WHAT]]
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import random
 import subprocess
@@ -25,6 +27,11 @@ import store_command_line_test as store_test
 
 DEADLINE_S = 120
 KILLS_A_VERSION = 8  # then the fleet must be whole again
+COLUMNS = [
+    "machine", "campaign", "engines", "versions", "killed_engines", "killed_servers", "killed_drivers", "wrong_steps",
+    "round_ms_median", "pause_ms_median", "pause_ms_max",
+    "gate_ms_mean", "fence_ms_mean", "flush_ms_mean", "apply_ms_mean", "check_ms_mean", "resume_ms_mean",
+]  # fmt: skip
 
 
 def ask(port: int, path: str, body: dict | None = None) -> dict:
@@ -40,6 +47,18 @@ def phase_seconds(port: int) -> dict[str, float]:
         lines = reply.read().decode().splitlines()
     found = [line for line in lines if line.startswith("xorbit_pause_phase_seconds_total{")]
     return {line.split('"')[1]: float(line.split()[1]) for line in found}
+
+
+def note(options: argparse.Namespace, row: dict) -> None:
+    """Adds a row to the table, once what it tells has been checked: no step was wrong."""
+    if options.csv is None:
+        return
+    is_new = not options.csv.exists()
+    with options.csv.open("a", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        if is_new:
+            writer.writeheader()
+        writer.writerow({"machine": options.machine, "engines": options.engines, "wrong_steps": 0, **row})
 
 
 class Process:
@@ -201,13 +220,16 @@ def run_whole(fleet: Fleet) -> None:
             phases[phase] += (seconds - at_start[phase]) * 1e3
     if sum(phases.values()) > sum(pauses):
         raise AssertionError(f"engines stood still for longer than the driver was told, {sum(pauses)} ms: {phases}")
-    means = ", ".join(f"{phase} {total / len(pauses):.2f}" for phase, total in phases.items())
+    means = {phase: f"{total / len(pauses):.2f}" for phase, total in phases.items()}
     pauses.sort()
     rounds.sort()
+    row = {"campaign": "whole", "versions": fleet.options.versions, "round_ms_median": f"{rounds[len(rounds) // 2]:.2f}"}
+    row |= {"pause_ms_median": f"{pauses[len(pauses) // 2]:.2f}", "pause_ms_max": f"{pauses[-1]:.2f}"}
+    note(fleet.options, row | {f"{phase}_ms_mean": mean for phase, mean in means.items()})
     print(
         f"whole: {len(fleet.engines)} engines x {fleet.options.versions} versions, 0 wrong steps; round median"
-        f" {rounds[len(rounds) // 2]:.1f} ms, pause median {pauses[len(pauses) // 2]:.2f} ms, most {pauses[-1]:.2f} ms;"
-        f" means in ms: {means}",
+        f" {row['round_ms_median']} ms, pause median {row['pause_ms_median']} ms, most {row['pause_ms_max']} ms; means in ms: "
+        + ", ".join(f"{phase} {mean}" for phase, mean in means.items()),
         flush=True,
     )
 
@@ -224,6 +246,9 @@ def run_killed(fleet: Fleet) -> None:
         if (kill + 1) % KILLS_A_VERSION == 0 or kill + 1 == fleet.options.kills:
             fleet.await_whole(version)
             fleet.check_states(version)
+    if fleet.options.kills:
+        killed = {f"killed_{kind}s": count for kind, count in kills.items()}
+        note(fleet.options, {"campaign": "killed", "versions": version - fleet.options.versions, **killed})
     print(f"killed: {kills}, all at version {version} in the end, 0 wrong steps", flush=True)
 
 
@@ -236,6 +261,8 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=8)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--dialect", default="sglang")
+    parser.add_argument("--csv", type=Path)
+    parser.add_argument("--machine", default="")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         fleet = Fleet(options, Path(folder))

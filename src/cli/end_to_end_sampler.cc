@@ -80,6 +80,7 @@ class Sampler {
     log_.AddNow(version, "prepared");
     static_cast<void>(spans_.Take());  // of pre-flight
     XORBIT_RETURN_IF_ERROR(receiver_->Apply());
+    receiver_->Release();
     for (const TimedSpan& span : spans_.Take()) log_.AddSpan(version, span);
     log_.Add(version, "paused", engine_.paused_ns);
     log_.Add(version, "resumed", engine_.resumed_ns);

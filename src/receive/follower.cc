@@ -42,6 +42,7 @@ Status Follower::Step(bool* is_there) {
     XORBIT_RETURN_IF_ERROR(receiver_.Prepare(now_wanted));
   }
   const Status applied = receiver_.Apply();
+  receiver_.Release();
   if (options_.note_update) options_.note_update(receiver_.report(), applied.ok());
   XORBIT_RETURN_IF_ERROR(applied);
   {

@@ -100,6 +100,7 @@ Result<PreparedReceipt> Receiver::MakeReceipt() {
 
 Status Receiver::Prepare(uint64_t target) {
   if (state_ != SyncState::kIdle) return UsageError("the receiver is " + std::string(NameOf(state_)) + ", not idle");
+  Release();
   XORBIT_RETURN_IF_ERROR(FollowEpoch());
   if (target == version_) return {};
   report_ = SyncReport();
@@ -135,7 +136,9 @@ void Receiver::Abort() {
 Status Receiver::Sync(uint64_t target) {
   while (version_ != target) {
     XORBIT_RETURN_IF_ERROR(Prepare(target));
-    XORBIT_RETURN_IF_ERROR(Apply());
+    const Status applied = Apply();
+    Release();
+    XORBIT_RETURN_IF_ERROR(applied);
   }
   return {};
 }
@@ -151,6 +154,7 @@ void Receiver::SetUpdateOptions(bool release_state, bool validates_inner_hashes)
 }
 
 void Receiver::Release() {
+  if (state_ == SyncState::kPrepared) return;
   prepared_.reset();
   staged_.reset();
   if (options_.release_state) kept_.reset();

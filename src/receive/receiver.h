@@ -4,8 +4,8 @@
 //   Apply     go -> | pause -> all gated -> apply + check -> refresh -> outcome -> resume |       or undo, and resume as before
 //   Verify    scan all of live memory                                                             the engine serves
 //
-// After any failure live memory is as it was, what was staged is released, and the call may be made again; or the receiver is
-// broken, the engine stands still, and only loading a checkpoint helps.
+// After any failure live memory is as it was, and the call may be made again; or the receiver is broken, the engine stands
+// still, and only loading a checkpoint helps.
 #pragma once
 
 #include <memory>
@@ -68,8 +68,11 @@ class Receiver {
   // From idle: stages an update to `target`, or to what another rank has opened a session for, and pre-flights it. Its way may
   // have to be taken in several updates; report().to says where this one ends. Success if there is nothing to do: still idle.
   Status Prepare(uint64_t target);
-  // From prepared. kRefused if the cohort does not go, or rolls back; otherwise what went wrong on this rank.
+  // From prepared. kRefused if the cohort does not go, or rolls back; otherwise what went wrong on this rank. What was staged
+  // stays, whatever came of it: to free it takes longer than to apply it, and whoever holds the gate shut opens it first.
   Status Apply();
+  // Gives back what an update that is over has staged. The next Prepare would, too.
+  void Release();
   // From prepared: lets go of what is staged. Tells the cohort so.
   void Abort();
   // Prepare and Apply until live memory holds `target`, or an error.
@@ -118,7 +121,6 @@ class Receiver {
   Status PreparePayloads();
   Result<PreparedReceipt> MakeReceipt();
   void AddCallback(const std::string& callback);
-  void Release();
 
   Status RunPause();
   Status ApplyAndSettle();
@@ -145,7 +147,7 @@ class Receiver {
   uint64_t holding_epoch_ = 0;  // as this epoch's map counts
   std::optional<UndoMemory> undo_;
 
-  // Of the update under way; `prepared_` refers to `staged_`.
+  // Of the update under way, or the last one until it is released; `prepared_` refers to `staged_`.
   SessionTarget session_;
   std::unique_ptr<KeptMemory> kept_;  // outlives prepared_
   std::unique_ptr<StagedUpdate> staged_;

@@ -40,13 +40,9 @@ Status Receiver::Apply() {
     const Stage timed(&report_.timers, "go");
     go = cohort_.AwaitGo(receipt_);
   }
-  if (state_ == SyncState::kBroken) {
-    Release();
-    return RefusedError(receipt_.reason);
-  }
+  if (state_ == SyncState::kBroken) return RefusedError(receipt_.reason);
   if (!go.ok() || !*go) {
     Move(SyncEvent::kAborted);
-    Release();
     return go.ok() ? RefusedError(cohort_.last_reason()) : go.status();
   }
   Move(SyncEvent::kGo);
@@ -127,7 +123,6 @@ Status Receiver::UndoAndResume(const Status& why) {
 
 Status Receiver::ResumeOld(const Status& why) {
   const Status resumed = engine_.Resume(version_, Clock::now() + options_.resume_deadline);
-  Release();
   if (!resumed.ok()) return Break(resumed.WithContext("resume after a failure (" + why.message() + ")"));
   Move(SyncEvent::kResumed);
   return why;
@@ -142,7 +137,6 @@ Status Receiver::ResumeNew() {
     const Stage timed(&report_.timers, "resume");
     resumed = engine_.Resume(version_, Clock::now() + options_.resume_deadline);
   }
-  Release();
   if (!resumed.ok()) return Break(resumed.WithContext("resume"));
   Move(SyncEvent::kResumed);
   return {};

@@ -40,6 +40,7 @@ OrderedJson ReceiptJson(SamplerSession& session, const SessionReceipt& receipt) 
           {"scheduler_timing",
            {{"pause_started_ns", receipt.pause_started_ns},
             {"reader_fence_completed_ns", receipt.reader_fence_completed_ns},
+            {"applied_ns", receipt.applied_ns},
             {"resumed_ns", receipt.resumed_ns},
             {"blocked_s", has_paused ? static_cast<double>(receipt.resumed_ns - receipt.pause_started_ns) * 1e-9 : 0.0}}}};
 }

@@ -103,6 +103,7 @@ TEST_F(KeptStateTest, AndStepByStep) {
     EXPECT_FALSE(backend_.validates);
     ASSERT_EQ(Post("/apply_gpu_delta", id + "}").status, 200);
     ASSERT_EQ(Post("/resume_gpu_delta", id + "}").status, 200);
+    while (kept_bytes() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // given back beside the serving
     EXPECT_EQ(kept_bytes(), kLeftBytes);
   }
 }

@@ -8,6 +8,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <string_view>
 
 #include "journey/gated_sampler.h"
 #include "receive/follower.h"
@@ -41,11 +42,15 @@ struct SessionReceipt {
   uint64_t change_count = 0;
   uint64_t fetched_bytes = 0;
   uint64_t staged_bytes = 0;
-  uint64_t kept_bytes = 0;  // left for the next update
+  uint64_t kept_bytes = 0;  // left for the next update, once what the last one took is given back
   int64_t pause_started_ns = 0;
   int64_t reader_fence_completed_ns = 0;
+  int64_t applied_ns = 0;  // and checked
   int64_t resumed_ns = 0;
 };
+
+// The session of UpdateTo; no driver may name its own so.
+inline constexpr std::string_view kOneCallId = "one call";
 
 // What a driver may ask of one update; without a word the safe and thrifty.
 struct UpdateChoices {
@@ -78,7 +83,8 @@ class SamplerSession {
   static Result<std::unique_ptr<SamplerSession>> Make(Stream& stream, GatedSampler& sampler, const Backend& backend,
                                                       const SessionOptions& options);
 
-  // Does what must go on beside the calls: prepares, or follows the stream. One thread, until `stop`.
+  // Does what must go on beside the calls: prepares, gives back what an update took, or follows the stream. One thread, until
+  // `stop`.
   void Run(const std::stop_token& stop);
 
   // --- an update step by step ---
@@ -124,6 +130,7 @@ class SamplerSession {
   Status CheckSessionLocked(const std::string& session_id, SessionState wanted) const;
   SessionReceipt ReceiptLocked() const;
   void PrepareWanted(std::unique_lock<std::mutex>& lock);
+  void ReleaseLocked(std::unique_lock<std::mutex>& lock);
   Status NoteOneCallPrepared();
   Status ApplyPrepared();
   void EndApply(const Status& status);
@@ -140,12 +147,15 @@ class SamplerSession {
   std::unique_ptr<Follower> follower_;  // if it follows; then it has the receiver
   ServingCounters counters_;
 
-  // Whoever has moved `receipt_` into preparing or applying has the receiver until it moves it on.
+  // Whoever has moved `receipt_` into preparing or applying has the receiver until it moves it on; but while is_releasing_, it
+  // is ReleaseLocked's.
   mutable std::mutex mutex_;
   std::condition_variable_any changed_;
   SessionReceipt receipt_;          // guarded by mutex_, as all below
   UpdateChoices choices_;           // of the session
   bool prepare_is_wanted_ = false;  // by Run
+  bool release_is_wanted_ = false;  // of what an update took that is over: by Run, or whoever is next to use the receiver
+  bool is_releasing_ = false;
   bool abort_is_wanted_ = false;
   std::chrono::milliseconds lease_{0};
   Deadline lease_end_ = Deadline::max();

@@ -107,13 +107,16 @@ class PreparedUpdate {
   virtual const PrepareReport& report() const = 0;
 
   // In the pause: every change goes into live memory, checked against the values that Prepare saw. kRefused: another epoch, or
-  // live bytes that somebody changed meanwhile. After any error live memory is as it was and Apply may be tried again. Applied
-  // already: with an undo log a success that changes nothing, otherwise kUsage.
+  // live bytes that somebody changed meanwhile. After any error live memory is as it was and Apply may be tried again, unless
+  // is_lost(). Applied already: with an undo log a success that changes nothing, otherwise kUsage.
   virtual Status Apply() = 0;
 
   // Takes the change back, in the same epoch; success too if it was never applied. Without an undo log it XORs, so it must not
   // be called after an Apply or Undo that did not return.
   virtual Status Undo() = 0;
+
+  // After an Apply or Undo that failed: nobody knows what live memory holds, such as when a device has failed under it.
+  virtual bool is_lost() const { return false; }
 
   // What Apply did is final: undo memory says from now on that live memory holds the new version. Nothing may be called after
   // it. Without undo memory it does nothing.

@@ -87,6 +87,7 @@ Status Receiver::ApplyAndSettle() {
   }
   if (!applied.ok()) {
     static_cast<void>(await_outcome(applied));
+    if (prepared_->is_lost()) return Break(applied);
     Move(SyncEvent::kFailed);
     return ResumeOld(applied);
   }

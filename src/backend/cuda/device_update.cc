@@ -75,7 +75,9 @@ class DeviceUpdate final : public PreparedUpdate {
       XORBIT_RETURN_IF_ERROR(TakeBack());
       return cast;
     }
+    is_lost_ = true;  // until it is known what the kernels did
     XORBIT_RETURN_IF_ERROR(ReadCounters().WithContext("apply failed on the device, reload the weights"));
+    is_lost_ = false;
     const Status found = StatusOfReports(plan_, counters());
     if (!found.ok()) {
       XORBIT_RETURN_IF_ERROR(TakeBack());
@@ -93,6 +95,8 @@ class DeviceUpdate final : public PreparedUpdate {
     applied_ = false;
     return {};
   }
+
+  bool is_lost() const override { return is_lost_; }
 
  private:
   bool keeps_log() const { return staged_.has_undo_log(); }
@@ -189,7 +193,9 @@ class DeviceUpdate final : public PreparedUpdate {
       XORBIT_RETURN_IF_ERROR(staged_.ClearCounters(stream_.get()));
       return Wait();
     };
-    return run().WithContext("undo failed, reload the weights");
+    const Status status = run();
+    is_lost_ = !status.ok();
+    return status.WithContext("undo failed, reload the weights");
   }
 
   int device_;
@@ -204,6 +210,7 @@ class DeviceUpdate final : public PreparedUpdate {
   StagedUpdate staged_;
   PrepareReport report_;
   bool applied_ = false;
+  bool is_lost_ = false;
 };
 
 }  // namespace

@@ -77,6 +77,7 @@ Status MaskPipeline::Apply() {
 
 Status MaskPipeline::TakeBack() {
   Status status;
+  is_lost_ = true;  // until every frame is known to be out
   for (FrameDecoder* decoder : decoders_) {
     MaskFindings findings;
     status = Run(MaskPass::kUndo, decoder, &findings);
@@ -86,7 +87,9 @@ Status MaskPipeline::TakeBack() {
     const bool has_miscounted = std::ranges::any_of(findings.counters, [](const PayloadCounters& counter) {
       return counter.first_corrupt != kNoReport && (counter.first_corrupt & 0xff) == static_cast<uint64_t>(FrameError::kCount);
     });
-    if (findings.applied_frames == 0 && !has_miscounted) return {};
+    if (findings.applied_frames > 0 || has_miscounted) continue;
+    is_lost_ = false;
+    return {};
   }
   if (status.ok()) status = IoError("some frames could not be taken back");
   return status.WithContext("undo failed, reload the weights");

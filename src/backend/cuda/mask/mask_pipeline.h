@@ -53,10 +53,11 @@ class MaskPipeline {
   // Backend::Prepare; any other failure is the decoder's or the device's. The findings' sums of tiles are for the caller to
   // compare.
   Status Preflight(MaskFindings* findings);
-  // After a pre-flight. On failure live memory is as it was, unless the message says that it must be reloaded.
+  // After a pre-flight. On failure live memory is as it was, unless is_lost(): then it must be reloaded.
   Status Apply();
   // Likewise; success if nothing was applied.
   Status TakeBack();
+  bool is_lost() const { return is_lost_; }
 
   // Which decoder pre-flight ran with.
   FrameDecoder& decoder() const { return *decoders_.front(); }
@@ -67,6 +68,7 @@ class MaskPipeline {
   const MaskPlan* plan_;
   MaskDevice* device_;
   std::vector<FrameDecoder*> decoders_;
+  bool is_lost_ = false;
 };
 
 // What tiles and frames reported: success if none did. Names the payload's frame, or the live tensor.

@@ -80,6 +80,8 @@ class MaskUpdate final : public PreparedUpdate {
     return {};
   }
 
+  bool is_lost() const override { return pipeline_->is_lost(); }
+
  private:
   Status StageAndCheck(const PrepareOptions& options, MaskFindings* findings) {
     XORBIT_RETURN_IF_ERROR(Stage(options));

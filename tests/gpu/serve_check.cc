@@ -1,38 +1,30 @@
 // `xorbit serve` on a GPU of this machine, over loopback: weights that this program holds and exports by CUDA IPC, and weights
 // of the server's own, at the reference's size and density. Measures the pause as a driver sees it (from the call of
-// /apply_gpu_delta to the reply of /resume_gpu_delta), as the server does, and as an engine in a loop of short steps does.
-// Every byte is compared with the formula, or read by the server and compared with the stream's digest.
+// /apply_gpu_delta to the reply of /resume_gpu_delta), as the server does, phase by phase, and as an engine in a loop of short
+// steps does; and what decode steps of another process lose while updates are prepared. Every byte is compared with the
+// formula, or read by the server and compared with the stream's digest. Weights that somebody writes to before the pause are
+// refused in it, and left as they are.
 //
-//   xorbit_serve_check --xorbit PATH --folder SCRATCH [--gigabytes 100] [--updates 11]
+//   xorbit_serve_check --xorbit PATH --folder SCRATCH [--gigabytes 100] [--updates 11] [--steps 0]
 //
-// Output: "pause,<own or attached>,<whose clock>,median ms,least,most,updates,bytes,changes", "note,...", "FAILED,...".
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
+// Output: lines of PauseTable, "steps,<beside what>,steps,p50 ms,p99,most", "note,...", "FAILED,...".
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
-#include <csignal>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <thread>
 
-#include "backend/cuda/device_memory.h"
 #include "backend/cuda/testing/big_model.h"
-#include "backend/cuda/testing/formula_memory.h"
-#include "base/shared_memory.h"
+#include "backend/cuda/testing/decode_loop.h"
+#include "base/parallel.h"
 #include "base/stopwatch.h"
+#include "formula_engine.h"
+#include "pause_table.h"
 #include "publish/contribution.h"
 #include "publish/decide.h"
-#include "receive/attachment.h"
-#include "receive/engine_gate.h"
-#include "tensor/live_map_json.h"
+#include "served_process.h"
 #include "tensor/safetensors.h"
 #include "transport/folder_store.h"
-#include "transport/http_client.h"
-
-extern char** environ;
 
 namespace xorbit {
 namespace {
@@ -45,6 +37,7 @@ struct Options {
   fs::path folder;
   double gigabytes = 100;
   int updates = 11;
+  uint64_t steps = 0;  // of decoding; 0: none
 };
 
 void Note(const std::string& name, const std::string& value) {
@@ -52,92 +45,11 @@ void Note(const std::string& name, const std::string& value) {
   (void)std::fflush(stdout);
 }
 
-// A running `xorbit serve`, killed with the object.
-class Server {
- public:
-  static Result<std::unique_ptr<Server>> Start(const std::string& xorbit, std::vector<std::string> arguments) {
-    auto server = std::make_unique<Server>();
-    int out[2];
-    if (::pipe(out) != 0) return ErrnoError("pipe", errno);
-    arguments.insert(arguments.begin(), {xorbit, "serve"});
-    arguments.insert(arguments.end(), {"--backend", "cuda", "--json"});
-    std::vector<char*> words;
-    for (std::string& argument : arguments) words.push_back(argument.data());
-    words.push_back(nullptr);
-    posix_spawn_file_actions_t actions;
-    ::posix_spawn_file_actions_init(&actions);
-    ::posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
-    ::posix_spawn_file_actions_addclose(&actions, out[0]);
-    const int error = ::posix_spawn(&server->pid_, xorbit.c_str(), &actions, nullptr, words.data(), environ);
-    ::posix_spawn_file_actions_destroy(&actions);
-    ::close(out[1]);
-    if (error != 0) return ErrnoError("start " + xorbit, error);
-    const UniqueFd read_end(out[0]);
-    std::string line;
-    for (char c = 0; ::read(read_end.get(), &c, 1) == 1 && c != '\n';) line += c;
-    const Json announced = Json::parse(line, nullptr, false);
-    if (announced.is_discarded()) return RefusedError("the server did not start");
-    server->endpoint_ = {"127.0.0.1", announced["port"]};
-    return server;
-  }
-  Server() = default;
-  Server(const Server&) = delete;
-  Server& operator=(const Server&) = delete;
-  ~Server() {
-    if (pid_ == 0) return;
-    ::kill(pid_, SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
-  }
-
-  Result<Json> Post(const std::string& path, const Json& body) {
-    HttpCall call;
-    call.path = path;
-    call.body = body.dump();
-    XORBIT_ASSIGN_OR_RETURN(const HttpReply reply,
-                            CallHttp(endpoint_, call, std::chrono::steady_clock::now() + std::chrono::seconds(120)));
-    if (reply.status != 200) return RefusedError(path + ": " + reply.body);
-    return Json::parse(reply.body, nullptr, false);
-  }
-
- private:
-  pid_t pid_ = 0;
-  HttpEndpoint endpoint_;
-};
-
-// Steps of 200 microseconds, behind the gate. The longest time in which it could not begin one.
-class Engine {
- public:
-  explicit Engine(EngineGate gate) : gate_(gate), thread_([this](const std::stop_token& stop) { Run(stop); }) {}
-  double TakeLongestStallMs() { return static_cast<double>(longest_ns_.exchange(0)) * 1e-6; }
-
- private:
-  void Run(const std::stop_token& stop) {
-    Stopwatch since_step;
-    bool has_begun = false;
-    while (!stop.stop_requested()) {
-      if (!gate_.TryEnter()) {
-        std::this_thread::sleep_for(std::chrono::microseconds(20));
-        continue;
-      }
-      const auto stall_ns = static_cast<int64_t>(since_step.seconds() * 1e9);
-      if (has_begun && stall_ns > longest_ns_) longest_ns_ = stall_ns;
-      has_begun = true;
-      std::this_thread::sleep_for(std::chrono::microseconds(200));
-      gate_.Leave();
-      since_step = Stopwatch();
-    }
-  }
-
-  EngineGate gate_;
-  std::atomic<int64_t> longest_ns_{0};
-  std::jthread thread_;  // tidy-allow: an engine of its own
-};
-
-struct Pauses {
-  std::vector<double> driver_ms;
-  std::vector<double> server_ms;
-  std::vector<double> engine_ms;
-};
+// The least time that `share` of them do not exceed.
+double Percentile(std::vector<double> times, double share) {
+  std::ranges::sort(times);
+  return times[static_cast<size_t>(share * static_cast<double>(times.size() - 1))];
+}
 
 class ServeCheck {
  public:
@@ -178,57 +90,94 @@ class ServeCheck {
   }
 
   Status Attached() {
-    std::vector<FormulaPiece> pieces;
-    for (uint32_t i = 0; i < model_.places.size(); ++i) {
-      pieces.push_back({model_.places[i], model_.layout.tensors()[i].byte_count, model_.first_bytes[i]});
-    }
-    XORBIT_ASSIGN_OR_RETURN(const auto memory, MakeFormulaMemory(0, model_.byte_count, model_.formula, pieces));
-    XORBIT_ASSIGN_OR_RETURN(const DeviceMemoryHandle handle, ExportDeviceMemory(memory->bytes()));
-    const std::string name = "/xorbit-serve-check-" + std::to_string(::getpid());
-    XORBIT_ASSIGN_OR_RETURN(const SharedMemory control, SharedMemory::Create(name, 4096));
-    const EngineGate gate = EngineGate::Make(control.bytes().first(sizeof(GateWords)), model_.map.epoch());
-    if (!control.TryLock()) return RefusedError("cannot lock " + name);
-    Attachment attachment;
-    attachment.live_map = "engine.map";
-    attachment.segments = {{ExportedSegment::Kind::kSharedMemory, name, "", 4096},
-                           {ExportedSegment::Kind::kCudaIpc, handle.handle, handle.device, model_.byte_count}};
-    attachment.regions = {{model_.map.regions()[0].name, 1, 0}};
-    const std::string map = WriteLiveMapJson(model_.layout, model_.map);
-    const std::string text = WriteAttachmentJson(attachment);
-    XORBIT_RETURN_IF_ERROR(WriteWholeFile(PosixFileOps(), options_.folder / attachment.live_map, AsBytes(map)));
-    XORBIT_RETURN_IF_ERROR(WriteWholeFile(PosixFileOps(), options_.folder / "engine.json", AsBytes(text)));
+    XORBIT_ASSIGN_OR_RETURN(const auto engine, FormulaEngine::Export(model_, options_.folder));
     const Stopwatch watch;
-    XORBIT_ASSIGN_OR_RETURN(const auto server, Server::Start(options_.xorbit, {"--attach", options_.folder / "engine.json",
-                                                                               "--store", store_root_}));
+    XORBIT_ASSIGN_OR_RETURN(
+        const auto server,
+        ServedProcess::Start(options_.xorbit, {"--attach", options_.folder / "engine.json", "--store", store_root_}));
     Note("seconds to attach", std::to_string(watch.seconds()));
-    Engine engine(gate);
-    Pauses pauses;
+    XORBIT_RETURN_IF_ERROR(RefuseForeignWrites(*server, engine->memory()));
+    SteppingThread stepping(engine->gate());
+    PauseTable pauses("attached");
     for (int i = 1; i <= options_.updates; ++i) {
       XORBIT_RETURN_IF_ERROR(UpdateTo(*server, i % 2, &pauses));
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
-      pauses.engine_ms.push_back(engine.TakeLongestStallMs());
-      XORBIT_ASSIGN_OR_RETURN(const uint64_t wrong, memory->CountWrong(i % 2 == 1));
-      if (wrong != 0) return CorruptError(std::to_string(wrong) + " bytes are wrong after update " + std::to_string(i));
+      pauses.Add("engine", stepping.TakeLongestStallMs());
+      XORBIT_RETURN_IF_ERROR(ExpectVersion(engine->memory(), i % 2, "an update"));
     }
     Note("attached", "every byte is the formula's after each update");
-    Print("attached", pauses);
-    return SharedMemory::Remove(name);
+    pauses.Print(model_.byte_count, change_count_);
+    return options_.steps == 0 ? Status() : MeasureSteps(*server, engine->memory(), (options_.updates + 1) % 2);
+  }
+
+  static Status ExpectVersion(FormulaMemory& memory, int version, const std::string& after) {
+    XORBIT_ASSIGN_OR_RETURN(const uint64_t wrong, memory.CountWrong(version == 1));
+    if (wrong == 0) return {};
+    return CorruptError(std::to_string(wrong) + " bytes are not version " + std::to_string(version) + "'s after " + after);
+  }
+
+  // Between pre-flight and the pause every element that changes gets another value: apply meets it everywhere, and must leave
+  // it as it is. Version 0 is served before and after.
+  Status RefuseForeignWrites(const ServedProcess& server, FormulaMemory& memory) {
+    XORBIT_ASSIGN_OR_RETURN(const Json session, Prepare(server, 1));
+    XORBIT_RETURN_IF_ERROR(memory.Fill(/*changed=*/true));
+    XORBIT_ASSIGN_OR_RETURN(const Json refusal, server.Post("/apply_gpu_delta", session, 409));
+    XORBIT_RETURN_IF_ERROR(ExpectVersion(memory, 1, "a refused apply"));
+    const Json& participant = refusal["participants"][0];
+    if (participant["state"] != "FAILED" || participant["applied_version"] != 0) return CorruptError(refusal.dump());
+    Note("refused in the pause", participant["result"].get<std::string>());
+    return memory.Fill(/*changed=*/false);
+  }
+
+  // Decode steps of this process, alone, and while the server fetches, prepares and gives back one update after the other.
+  Status MeasureSteps(const ServedProcess& server, const FormulaMemory& memory, int next_version) {
+    XORBIT_ASSIGN_OR_RETURN(const auto decode, cuda::testing::DecodeLoop::Make(memory.bytes().data(), model_.byte_count, {}));
+    const auto enough = [&](uint64_t count) { return count >= options_.steps; };
+    XORBIT_ASSIGN_OR_RETURN(const std::vector<double> alone, decode.Run(enough));
+    PrintSteps("nothing", alone);
+    std::atomic<bool> is_over = false;
+    int prepared_count = 0;
+    std::vector<double> beside;
+    const auto decode_on = [&]() -> Status {
+      Result<std::vector<double>> times = decode.Run(enough);
+      is_over = true;
+      XORBIT_ASSIGN_OR_RETURN(beside, std::move(times));
+      return {};
+    };
+    const auto prepare_on = [&]() -> Status {
+      while (!is_over) {
+        XORBIT_ASSIGN_OR_RETURN(const Json session, Prepare(server, next_version));
+        XORBIT_RETURN_IF_ERROR(server.Post("/abort_gpu_delta", session).status());
+        ++prepared_count;
+      }
+      return {};
+    };
+    XORBIT_RETURN_IF_ERROR(ParallelFor(2, 2, [&](uint64_t index) { return index == 0 ? decode_on() : prepare_on(); }));
+    PrintSteps("fetch and prepare", beside);
+    Note("updates prepared beside the steps", std::to_string(prepared_count));
+    return {};
+  }
+
+  static void PrintSteps(const char* beside, const std::vector<double>& times) {
+    std::printf("steps,%s,%zu,%.3f,%.3f,%.3f\n", beside, times.size(), Percentile(times, 0.5), Percentile(times, 0.99),
+                Percentile(times, 1));
+    (void)std::fflush(stdout);
   }
 
   Status Own() {
     const fs::path checkpoint = options_.folder / "zeros.safetensors";
     XORBIT_RETURN_IF_ERROR(WriteZeros(checkpoint));
     const Stopwatch watch;
-    XORBIT_ASSIGN_OR_RETURN(const auto server, Server::Start(options_.xorbit, {checkpoint, "--store", store_root_}));
+    XORBIT_ASSIGN_OR_RETURN(const auto server, ServedProcess::Start(options_.xorbit, {checkpoint, "--store", store_root_}));
     Note("seconds to load", std::to_string(watch.seconds()));
-    Pauses pauses;
+    PauseTable pauses("own");
     for (int i = 1; i <= options_.updates; ++i) {
       XORBIT_RETURN_IF_ERROR(UpdateTo(*server, i % 2, &pauses));
       XORBIT_ASSIGN_OR_RETURN(const Json checked, server->Post("/weights_checker", {{"action", "checksum"}}));
       if (checked["weight_version"] != std::to_string(i % 2)) return CorruptError(checked.dump());
     }
     Note("own", "the digest of all memory is the stream's after each update");
-    Print("own", pauses);
+    pauses.Print(model_.byte_count, change_count_);
     return {};
   }
 
@@ -246,7 +195,8 @@ class ServeCheck {
     return PosixFileOps().Truncate(fd, header.size() + at);
   }
 
-  Status UpdateTo(Server& server, int target, Pauses* pauses) {
+  // A session, prepared; its name is what the next calls about it send.
+  Result<Json> Prepare(const ServedProcess& server, int target) {
     const Json session = {{"session_id", "s" + std::to_string(++session_count_)}};
     Json order = session;
     order["target_version"] = target;
@@ -259,26 +209,27 @@ class ServeCheck {
     } while (receipt["state"] == "PREPARING");
     if (receipt["state"] != "PREPARED") return RefusedError(receipt.dump());
     change_count_ = receipt["change_count"];
-    const Stopwatch watch;
-    XORBIT_RETURN_IF_ERROR(server.Post("/apply_gpu_delta", session).status());
-    XORBIT_ASSIGN_OR_RETURN(const Json resumed, server.Post("/resume_gpu_delta", session));
-    pauses->driver_ms.push_back(watch.seconds() * 1e3);
-    pauses->server_ms.push_back(resumed["participants"][0]["scheduler_timing"]["blocked_s"].get<double>() * 1e3);
-    return {};
+    return session;
   }
 
-  void Print(const char* memory, const Pauses& pauses) const {
-    const auto print = [&](const char* clock, std::vector<double> values) {
-      if (values.empty()) return;
-      std::ranges::sort(values);
-      std::printf("pause,%s,%s,%.3f,%.3f,%.3f,%zu,%llu,%llu\n", memory, clock, values[values.size() / 2], values.front(),
-                  values.back(), values.size(), static_cast<unsigned long long>(model_.byte_count),
-                  static_cast<unsigned long long>(change_count_));
+  Status UpdateTo(const ServedProcess& server, int target, PauseTable* pauses) {
+    XORBIT_ASSIGN_OR_RETURN(const Json session, Prepare(server, target));
+    XORBIT_ASSIGN_OR_RETURN(const auto phases_before, server.PhaseMs());
+    const Stopwatch watch;
+    XORBIT_RETURN_IF_ERROR(server.Post("/apply_gpu_delta", session).status());
+    const double apply_ms = watch.seconds() * 1e3;
+    XORBIT_ASSIGN_OR_RETURN(const Json resumed, server.Post("/resume_gpu_delta", session));
+    pauses->Add("driver", watch.seconds() * 1e3);
+    const Json& timing = resumed["participants"][0]["scheduler_timing"];
+    const auto between = [&](const char* begin, const char* end) {
+      return static_cast<double>(timing[end].get<int64_t>() - timing[begin].get<int64_t>()) * 1e-6;
     };
-    print("driver", pauses.driver_ms);
-    print("server", pauses.server_ms);
-    print("engine", pauses.engine_ms);
-    (void)std::fflush(stdout);
+    pauses->Add("server", between("pause_started_ns", "resumed_ns"));
+    pauses->Add("server until applied", between("pause_started_ns", "applied_ns"));
+    pauses->Add("driver until the reply of apply", apply_ms);
+    XORBIT_ASSIGN_OR_RETURN(const auto phases, server.PhaseMs());
+    for (const auto& [phase, ms] : phases) pauses->Add("phase " + phase, ms - phases_before.at(phase));
+    return {};
   }
 
   Options options_;
@@ -298,6 +249,7 @@ int main(int argc, char** argv) {
   app.add_option("--folder", options.folder, "an empty folder for store and checkpoint")->required();
   app.add_option("--gigabytes", options.gigabytes, "of weights (100)");
   app.add_option("--updates", options.updates, "of each kind of memory (11)");
+  app.add_option("--steps", options.steps, "of decoding, alone and beside preparing (0)");
   CLI11_PARSE(app, argc, argv);
   const xorbit::Status status = xorbit::ServeCheck(options).Run();
   if (status.ok()) return 0;

@@ -113,17 +113,21 @@ Status MilesDelta::AddFile(const fs::path& folder, const std::string& file_name,
 }
 
 Result<MilesVerdict> MilesDelta::VerifyAgainst(std::span<const ConstBytes> live, int threads) const {
-  std::vector<EntryState> states(entries_.size());
+  std::vector<MilesTensorState> states(entries_.size());
   XORBIT_RETURN_IF_ERROR(ParallelFor(threads, entries_.size(), [&](uint64_t i) -> Status {
-    Result<EntryState> state = VerifyEntry(entries_[i], live[entries_[i].tensor_index]);
-    if (!state.ok()) return state.status().WithContext("delta entry " + Quoted(names_[i]));
-    states[i] = *state;
+    XORBIT_ASSIGN_OR_RETURN(states[i], StateOf(i, live[entries_[i].tensor_index]));
     return {};
   }));
   return Judge(states);
 }
 
-Result<MilesDelta::EntryState> MilesDelta::VerifyEntry(const MilesEntry& entry, ConstBytes live) const {
+Result<MilesTensorState> MilesDelta::StateOf(size_t entry_index, ConstBytes live) const {
+  Result<MilesTensorState> state = VerifyEntry(entries_[entry_index], live);
+  if (!state.ok()) return state.status().WithContext("delta entry " + Quoted(names_[entry_index]));
+  return state;
+}
+
+Result<MilesTensorState> MilesDelta::VerifyEntry(const MilesEntry& entry, ConstBytes live) const {
   XORBIT_ASSIGN_OR_RETURN(PatchedTensorReader reader, PatchedTensorReader::Open(index_.encoding, entry.bytes, live));
   WeightChecksum checksum(index_.checksum_format);
   Buffer piece(std::min<uint64_t>(kPieceBytes, live.size()));
@@ -135,19 +139,19 @@ Result<MilesDelta::EntryState> MilesDelta::VerifyEntry(const MilesEntry& entry, 
     differs = differs || !std::equal(news.begin(), news.end(), live.begin() + at);
   }
   XORBIT_RETURN_IF_ERROR(reader.Finish());
-  if (checksum.Text() == entry.checksum) return differs ? EntryState::kBase : EntryState::kUnchanged;
-  if (ChecksumOf(index_.checksum_format, live) == entry.checksum) return EntryState::kTarget;
-  return EntryState::kNeither;
+  if (checksum.Text() == entry.checksum) return differs ? MilesTensorState::kBase : MilesTensorState::kUnchanged;
+  if (ChecksumOf(index_.checksum_format, live) == entry.checksum) return MilesTensorState::kTarget;
+  return MilesTensorState::kNeither;
 }
 
-MilesVerdict MilesDelta::Judge(std::span<const EntryState> states) const {
-  const auto first_name = [&](EntryState state) {
+MilesVerdict MilesDelta::Judge(std::span<const MilesTensorState> states) const {
+  const auto first_name = [&](MilesTensorState state) {
     return names_[static_cast<size_t>(std::find(states.begin(), states.end(), state) - states.begin())];
   };
-  const auto any = [&](EntryState state) { return std::find(states.begin(), states.end(), state) != states.end(); };
-  if (any(EntryState::kNeither)) return {MilesState::kNeither, first_name(EntryState::kNeither)};
-  if (!any(EntryState::kBase)) return {MilesState::kTarget, {}};
-  if (any(EntryState::kTarget)) return {MilesState::kInterrupted, first_name(EntryState::kTarget)};
+  const auto any = [&](MilesTensorState state) { return std::find(states.begin(), states.end(), state) != states.end(); };
+  if (any(MilesTensorState::kNeither)) return {MilesState::kNeither, first_name(MilesTensorState::kNeither)};
+  if (!any(MilesTensorState::kBase)) return {MilesState::kTarget, {}};
+  if (any(MilesTensorState::kTarget)) return {MilesState::kInterrupted, first_name(MilesTensorState::kTarget)};
   return {MilesState::kBase, {}};
 }
 

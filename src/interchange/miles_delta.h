@@ -31,6 +31,9 @@ enum class MilesState {
   kNeither,      // at least one tensor is neither: another version, or damaged
 };
 
+// The same of one tensor. kUnchanged: it has the version's bytes, and applying gives them again.
+enum class MilesTensorState { kUnchanged, kBase, kTarget, kNeither };
+
 struct MilesVerdict {
   MilesState state = MilesState::kNeither;
   std::string tensor_name;  // kInterrupted: the first that holds the version; kNeither: the first that is neither
@@ -63,17 +66,18 @@ class MilesDelta {
   // vouch only for what changes.
   Result<MilesVerdict> VerifyAgainst(std::span<const ConstBytes> live, int threads) const;
 
+  // The same of the tensor of entries()[entry_index], which holds `live` now.
+  Result<MilesTensorState> StateOf(size_t entry_index, ConstBytes live) const;
+
   // Hands out the changes of entries()[entry_index], whose tensor holds `live` now, in ascending order. Verify first. `scratch`
   // is reused from call to call. The first error of the callback ends it.
   Status ForEachChange(size_t entry_index, ConstBytes live, WindowChanges* scratch,
                        const TensorChangesCallback& callback) const;
 
  private:
-  enum class EntryState { kUnchanged, kBase, kTarget, kNeither };
-
   Status AddFile(const fs::path& folder, const std::string& file_name, const Layout& layout, std::vector<bool>* seen);
-  Result<EntryState> VerifyEntry(const MilesEntry& entry, ConstBytes live) const;
-  MilesVerdict Judge(std::span<const EntryState> states) const;
+  Result<MilesTensorState> VerifyEntry(const MilesEntry& entry, ConstBytes live) const;
+  MilesVerdict Judge(std::span<const MilesTensorState> states) const;
 
   MilesIndex index_;
   std::vector<MappedFile> files_;

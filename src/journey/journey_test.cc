@@ -241,5 +241,28 @@ TEST_F(JourneyTest, EveryFlippedByteOfADeltaIsRefused) {
   EXPECT_TRUE(ApplyToCopy(runtime_, folder / "state-0", {folder / "delta"}, folder / "copy", Direction::kForward).ok());
 }
 
+// The newest folder fits the first state as well as the one before its own.
+TEST_F(JourneyTest, AChainOfMilesFoldersBeginsWhereEveryTensorSays) {
+  const TemporaryFolder folder;
+  Random random(11);
+  layout_ = Layout::Make({{"a", Dtype::kBF16, {64}}, {"b", Dtype::kBF16, {64}}}).value();
+  RandomTensors state(random, layout_);
+  WriteCheckpoint(folder / "state-0", layout_, state, true);
+  std::vector<fs::path> chain;
+  for (const size_t step : {0, 1}) {
+    state.mutable_bytes()[step][0] ^= 1;
+    const fs::path from = folder / ("state-" + std::to_string(step));
+    const fs::path to = folder / ("state-" + std::to_string(step + 1));
+    WriteCheckpoint(to, layout_, state, true);
+    chain.push_back(folder / ("weight-" + std::to_string(step)));
+    ASSERT_TRUE(
+        MakeMilesDelta(runtime_, Checkpoint::Open(from).value(), Checkpoint::Open(to).value(), chain.back(), {}, {}).ok());
+  }
+  const auto applied = ApplyInPlace(runtime_, folder / "state-0", chain, Direction::kForward);
+  ASSERT_TRUE(applied.ok()) << applied.status().message();
+  EXPECT_EQ(applied->delta_count, 2U);
+  EXPECT_EQ(TreeOf(folder / "state-0"), TreeOf(folder / "state-2"));
+}
+
 }  // namespace
 }  // namespace xorbit

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "interchange/miles_delta.h"
+#include "interchange/miles_chain.h"
 #include "journey/patch_plan.h"
 
 namespace xorbit {
@@ -52,12 +52,9 @@ Result<size_t> FirstMilesToApply(const Runtime& runtime, const Checkpoint& check
     XORBIT_ASSIGN_OR_RETURN(MilesDelta delta, MilesDelta::Open(folder, checkpoint.layout()));
     deltas.push_back(std::move(delta));
   }
-  for (size_t i = deltas.size(); i-- > 1;) {
-    XORBIT_ASSIGN_OR_RETURN(const MilesVerdict found, deltas[i].VerifyAgainst(checkpoint.all_tensor_bytes(), runtime.threads));
-    if (found.state == MilesState::kTarget) return i + 1;
-    if (found.state == MilesState::kBase) return i;
-  }
-  return 0;
+  XORBIT_ASSIGN_OR_RETURN(const std::optional<size_t> position,
+                          FindPosition(deltas, nullptr, checkpoint.all_tensor_bytes(), runtime.threads));
+  return position.value_or(0);  // nowhere: planning the first one says why
 }
 
 Result<std::optional<PatchPlan>> PlanMiles(const Runtime& runtime, const Checkpoint& checkpoint, const fs::path& folder,

@@ -6,6 +6,7 @@
 #include "drive/engine_reply.h"
 #include "server/control_fields.h"
 #include "transport/http_message.h"
+#include "transport/http_reply.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text = xorbit::AsText({data, size});
@@ -15,7 +16,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (!text.ends_with("\r\n\r\n")) std::abort();
   }
   const auto reply = xorbit::ParseHttpReply(text);
-  if (reply.ok() && (reply->status < 0 || reply->status > 999 || reply->body.size() > size)) std::abort();
+  if (reply.ok() && (reply->status < 200 || reply->status > 599 || reply->body.size() > size)) std::abort();
+  // However it was cut on its way.
+  xorbit::HttpReplyReader reader;
+  xorbit::Status status;
+  for (size_t at = 0; at < size && status.ok(); ++at) status = reader.Take(text.substr(at, 1));
+  if (status.ok()) status = reader.End();
+  if (status.ok() != reply.ok() || (reply.ok() && reader.reply().body != reply->body)) std::abort();
   // What a driver is told by whoever listens there.
   xorbit::HttpReply told;
   told.body = text;

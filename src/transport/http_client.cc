@@ -3,11 +3,12 @@
 #include <charconv>
 
 #include "base/text.h"
+#include "transport/http_reply.h"
 
 namespace xorbit {
 namespace {
 
-constexpr uint64_t kMaxReplyBytes = uint64_t{64} << 20;
+constexpr uint64_t kReceiveBytes = uint64_t{64} << 10;
 
 }  // namespace
 
@@ -36,13 +37,14 @@ Result<HttpReply> CallHttp(const HttpEndpoint& endpoint, const HttpCall& call, H
   if (!call.sync_id.empty()) text += "X-Xorbit-Sync-Id: " + call.sync_id + "\r\n";
   text += "Connection: close\r\n\r\n" + call.body;
   XORBIT_RETURN_IF_ERROR(socket.Send(text, deadline));
-  std::string answer;
-  for (;;) {
-    XORBIT_ASSIGN_OR_RETURN(const bool more, socket.Receive(&answer, kMaxReplyBytes, deadline));
-    if (!more) break;
-    if (answer.size() > kMaxReplyBytes) return CorruptError("the answer is longer than 64 MiB");
+  HttpReplyReader reader;
+  std::string bytes;
+  while (!reader.is_done()) {
+    bytes.clear();
+    XORBIT_ASSIGN_OR_RETURN(const bool more, socket.Receive(&bytes, kReceiveBytes, deadline));
+    XORBIT_RETURN_IF_ERROR(more ? reader.Take(bytes) : reader.End());
   }
-  return ParseHttpReply(answer);
+  return reader.reply();
 }
 
 }  // namespace xorbit

@@ -25,8 +25,8 @@ struct HttpCall {
   std::string sync_id;  // empty: none
 };
 
-// The reply, whatever its status. kIo if there is none by the deadline: the request may have been worked on all the same.
-// kCorrupt for what is no HTTP, or longer than 64 MiB.
+// The reply, whatever its status, as soon as it is whole. kIo if there is none by the deadline: the request may have been
+// worked on all the same. kCorrupt, kUnsupported as of HttpReplyReader.
 Result<HttpReply> CallHttp(const HttpEndpoint& endpoint, const HttpCall& call, HttpDeadline deadline);
 
 }  // namespace xorbit

@@ -170,26 +170,32 @@ std::string WriteHttpReply(const HttpReply& reply) {
   return text + reply.body;
 }
 
-Result<HttpReply> ParseHttpReply(std::string_view text) {
-  HttpReply reply;
+Result<HttpReplyHead> ParseHttpReplyHead(std::string_view text) {
+  HttpReplyHead head;
   const auto first = TakeLine(&text);
-  if (!first || !first->starts_with("HTTP/1.") || first->size() < 12) return CorruptError("the answer is not HTTP/1.1");
+  const bool is_http = first && first->starts_with("HTTP/1.") && first->size() >= 12 && (*first)[8] == ' ';
+  if (!is_http || (first->size() > 12 && (*first)[12] != ' ')) return CorruptError("the answer is not HTTP/1.1");
   const auto status = ParseDecimal(first->substr(9, 3));
-  if (!status) return CorruptError("the answer has no status");
-  reply.status = static_cast<int>(*status);
-  std::optional<uint64_t> length;
+  if (!status || *status < 100 || *status > 599) return CorruptError("the answer has no status");
+  head.status = static_cast<int>(*status);
   for (;;) {
     const auto line = TakeLine(&text);
     if (!line) return CorruptError("the answer's head has no end");
     if (line->empty()) break;
     XORBIT_ASSIGN_OR_RETURN(const HeaderField field, ParseField(*line));
-    if (field.name == "content-type") reply.content_type = field.value;
-    if (field.name == "content-length") length = ParseDecimal(field.value);
-    if (field.name == "transfer-encoding") return UnsupportedError("the answer has no Content-Length");
+    if (field.name == "content-type") {
+      head.content_type = field.value;
+    } else if (field.name == "content-length") {
+      const auto length = ParseDecimal(field.value);
+      if (!length || head.body_bytes) return CorruptError("the answer has no proper Content-Length");
+      head.body_bytes = length;
+    } else if (field.name == "transfer-encoding") {
+      if (LowerCase(field.value) != "chunked") return UnsupportedError("the answer's Transfer-Encoding is not chunked");
+      head.is_chunked = true;
+    }
   }
-  if (length.value_or(text.size()) != text.size()) return CorruptError("the answer is cut off");
-  reply.body = text;
-  return reply;
+  if (head.is_chunked && head.body_bytes) return CorruptError("the answer has two lengths");
+  return head;
 }
 
 }  // namespace xorbit

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -46,7 +47,14 @@ std::string_view QueryValue(std::string_view query, std::string_view name);
 std::string WriteHttpReply(const HttpReply& reply);
 std::string_view ReasonOf(int status);
 
-// What a server answered; `text` is all that it sent before it closed the connection. kCorrupt if that is no whole reply.
-Result<HttpReply> ParseHttpReply(std::string_view text);
+struct HttpReplyHead {
+  int status = 0;  // 100 to 599
+  std::string content_type;
+  std::optional<uint64_t> body_bytes;
+  bool is_chunked = false;
+};
+
+// A reply's head, with the empty line at its end. kCorrupt, kUnsupported as of ParseHttpHead, but that chunks have a length.
+Result<HttpReplyHead> ParseHttpReplyHead(std::string_view text);
 
 }  // namespace xorbit

@@ -69,19 +69,6 @@ TEST(HttpMessageTest, RandomBytesAreReadOrRefused) {
   EXPECT_GT(accepted, 0U);
 }
 
-TEST(HttpMessageTest, AReplyIsReadAsItWasWritten) {
-  HttpReply reply;
-  reply.status = 409;
-  reply.body = "{\"success\":false}\n";
-  const std::string text = WriteHttpReply(reply);
-  const auto read = ParseHttpReply(text);
-  ASSERT_TRUE(read.ok()) << read.status().message();
-  EXPECT_EQ(read->status, 409);
-  EXPECT_EQ(read->body, reply.body);
-  EXPECT_EQ(read->content_type, "application/json");
-  for (size_t size = 0; size < text.size(); ++size) EXPECT_FALSE(ParseHttpReply(text.substr(0, size)).ok()) << size;
-}
-
 TEST(HttpMessageTest, ReadsAddresses) {
   const auto endpoint = ParseHttpEndpoint("http://localhost:30000/");
   ASSERT_TRUE(endpoint.ok());

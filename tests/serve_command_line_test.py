@@ -168,6 +168,7 @@ class ServeCommandLineTest(unittest.TestCase):
 
     def test_wrong_uses(self) -> None:
         (self.folder / "other").mkdir()
+        engine = ("--engine", "vllm", "--engine-url", "http://127.0.0.1:1")
         foreign = store_test.write_run(self.folder / "other", 2)[1]  # a step that the stream does not have
         for arguments, exit_code in (
             ((self.steps[0], "--store", self.folder / "none"), 3),
@@ -179,6 +180,8 @@ class ServeCommandLineTest(unittest.TestCase):
             ((self.steps[0], "--attach", self.folder / "none", "--store", self.store), 2),
             (("--attach", self.folder / "none", "--store", self.store), 3),
             (("--disk", self.steps[0], "--store", self.store), 2),
+            (("--disk", self.steps[0], "--store", self.store, *engine, "--kv", "keep"), 2),
+            (("--disk", self.steps[0], "--store", self.store, *engine), 3),
         ):
             process = store_test.start("serve", *arguments)
             self.assertEqual(store_test.finish(process)[0], exit_code, arguments)

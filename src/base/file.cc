@@ -219,15 +219,21 @@ Result<FileLock> FileLock::TryAcquire(const fs::path& lock_path) {
   for (;;) {
     XORBIT_ASSIGN_OR_RETURN(lock.fd_, OpenFile(lock_path, O_RDWR | O_CREAT, "open lock"));
     if (::flock(lock.fd_.get(), LOCK_EX | LOCK_NB) != 0) {
-      if (errno == EWOULDBLOCK) return RefusedError("another xorbit process is changing this checkpoint; wait for it to end");
+      if (errno == EWOULDBLOCK) {
+        return RefusedError(
+            "another xorbit process has this checkpoint, to change it or as a server on the disk; wait for it to end");
+      }
       return FileError("lock", lock_path);
     }
-    struct stat locked {};
-    struct stat named {};
-    if (::fstat(lock.fd_.get(), &locked) != 0) return FileError("look at", lock_path);
-    const bool is_named = ::stat(lock_path.c_str(), &named) == 0;
-    if (is_named && locked.st_dev == named.st_dev && locked.st_ino == named.st_ino) return lock;
+    if (lock.IsNamed()) return lock;
   }
+}
+
+bool FileLock::IsNamed() const {
+  struct stat locked {};
+  struct stat named {};
+  if (::fstat(fd_.get(), &locked) != 0 || ::stat(path_.c_str(), &named) != 0) return false;
+  return locked.st_dev == named.st_dev && locked.st_ino == named.st_ino;
 }
 
 Status FileLock::RemoveFile() {

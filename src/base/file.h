@@ -101,6 +101,8 @@ class FileLock {
  public:
   static Result<FileLock> TryAcquire(const fs::path& lock_path);
   bool held() const { return fd_.valid(); }
+  // Whether the lock file is still found by its name: if not, whoever goes by the name does not see this lock.
+  bool IsNamed() const;
   // Removes the file while the lock is held. Who has opened it meanwhile finds, once it has the lock, that the name is gone,
   // and opens it again: there are never two holders.
   Status RemoveFile();

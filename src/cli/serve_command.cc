@@ -21,7 +21,7 @@ struct ServeOptions {
   std::string engine;
   std::string engine_url;
   std::string engine_token_file;
-  std::string kv_policy = "flush";
+  std::string kv_policy;  // empty: flush
   bool log = false;
   std::string backend = "cpu";
   int device = 0;
@@ -43,7 +43,7 @@ Result<std::optional<EngineLinkOptions>> ReadEngine(const ServeOptions& options)
   if (options.engine.empty()) return std::optional<EngineLinkOptions>();
   EngineLinkOptions engine;
   XORBIT_ASSIGN_OR_RETURN(engine.kind, ParseEngineKind(options.engine));
-  XORBIT_ASSIGN_OR_RETURN(engine.policy, ParseKvPolicy(options.kv_policy));
+  XORBIT_ASSIGN_OR_RETURN(engine.policy, ParseKvPolicy(options.kv_policy.empty() ? "flush" : options.kv_policy));
   XORBIT_RETURN_IF_ERROR(CheckPolicy(engine.kind, engine.policy));
   engine.url = options.engine_url;
   XORBIT_ASSIGN_OR_RETURN(engine.endpoint, ParseHttpEndpoint(options.engine_url));
@@ -56,25 +56,30 @@ Result<Answer> RunServeDisk(Session& session, const ServeOptions& options, const
   if (!request.engine || request.follows || options.backend != "cpu") {
     return UsageError("--disk needs the --engine and --engine-url that loads the checkpoint, and no --follow or --backend");
   }
+  if (!options.kv_policy.empty()) {
+    return UsageError("--kv is for attached memory: with --disk each update says flush_cache and abort_all_requests");
+  }
   DiskSamplerOptions disk;
   disk.engine_id = request.engine_id;
-  disk.checkpoint = options.disk;
-  disk.store_root = request.store_root;
-  disk.stream_id = request.stream_id;
-  disk.kind = request.engine->kind;
-  disk.url = request.engine->url;
-  disk.endpoint = request.engine->endpoint;
-  disk.token = request.engine->token;
+  disk.source = {options.disk, request.store_root, request.stream_id};
+  disk.engine.kind = request.engine->kind;
+  disk.engine.url = request.engine->url;
+  disk.engine.endpoint = request.engine->endpoint;
+  disk.engine.token = request.engine->token;
   XORBIT_ASSIGN_OR_RETURN(const auto store, OpenStore(session.runtime(), options.store, /*may_create=*/false));
   XORBIT_ASSIGN_OR_RETURN(const auto served, ServedDisk::Start(session.runtime(), *store, request, disk));
   const std::string source = served->sampler().follows_stream() ? "a stream" : "weight_v folders";
   {
     const GracefulStop graceful([&] { served->Stop(); });
-    XORBIT_RETURN_IF_ERROR(Announce(served->port(), request, served->sampler().version(), source, json));
+    XORBIT_RETURN_IF_ERROR(Announce(served->port(), request, served->sampler().version().value_or(0), source, json));
     XORBIT_RETURN_IF_ERROR(served->Run());
   }
-  const uint64_t version = served->sampler().version();
-  return Answer{{{"stream", source}, {"version", version}}, fmt::format("stopped at version {} of {}\n", version, source), 0};
+  const std::optional<uint64_t> version = served->sampler().version();
+  Answer answer;
+  answer.fields = {{"stream", source}, {"version", version ? Json(*version) : Json()}};
+  answer.text = version ? fmt::format("stopped at version {} of {}\n", *version, source)
+                        : fmt::format("stopped; nobody knows what the engine holds of {}\n", source);
+  return answer;
 }
 
 Result<Answer> RunServe(Session& session, const ServeOptions& options, bool json) {

@@ -68,10 +68,15 @@ Status ApplySteps(const Runtime& runtime, FileTarget* target, const fs::path& pa
 Result<ApplySummary> ApplyInPlace(const Runtime& runtime, const fs::path& path, const std::vector<fs::path>& folders,
                                   Direction direction) {
   XORBIT_ASSIGN_OR_RETURN(FileTarget target, FileTarget::Open(*runtime.file_ops, path, runtime.threads));
-  XORBIT_ASSIGN_OR_RETURN(const auto recovered, target.Recover(RecoveryDirection::kRedo));
+  return ApplyInPlace(runtime, &target, path, folders, direction);
+}
+
+Result<ApplySummary> ApplyInPlace(const Runtime& runtime, FileTarget* target, const fs::path& path,
+                                  const std::vector<fs::path>& folders, Direction direction) {
+  XORBIT_ASSIGN_OR_RETURN(const auto recovered, target->Recover(RecoveryDirection::kRedo));
   ApplySummary summary;
   summary.recovered = !recovered.empty();
-  const Status status = ApplySteps(runtime, &target, path, folders, direction, &summary);
+  const Status status = ApplySteps(runtime, target, path, folders, direction, &summary);
   if (!status.ok() && summary.recovered) {
     return Status(status.code(), status.message() + "; an interrupted earlier apply was finished before this");
   }

@@ -19,6 +19,8 @@
 
 namespace xorbit {
 
+class FileTarget;  // receive/file_target.h: a checkpoint's lock, held
+
 // What every step of the journey runs with. The pointees outlive the call; timers and progress may be null.
 struct Runtime {
   const Backend* backend = nullptr;
@@ -91,6 +93,9 @@ struct ApplySummary {
 // error nothing has changed, but for an interrupted earlier apply that was finished and weight_v folders that were complete.
 Result<ApplySummary> ApplyInPlace(const Runtime& runtime, const fs::path& checkpoint, const std::vector<fs::path>& chain,
                                   Direction direction);
+// The same by whoever holds the checkpoint's lock already.
+Result<ApplySummary> ApplyInPlace(const Runtime& runtime, FileTarget* target, const fs::path& checkpoint,
+                                  const std::vector<fs::path>& chain, Direction direction);
 
 // The same onto a copy at `out`, which appears whole or not at all and must not exist; other files of the folder come along.
 Result<ApplySummary> ApplyToCopy(const Runtime& runtime, const fs::path& checkpoint, const std::vector<fs::path>& chain,

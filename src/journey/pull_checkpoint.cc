@@ -1,5 +1,6 @@
 // which version is here? -> route -> fetch + verify -> plan -> pre-flight into a journal -> | stored |.
 #include <algorithm>
+#include <functional>
 
 #include "base/staged_folder.h"
 #include "base/text.h"
@@ -63,10 +64,9 @@ Result<std::vector<uint64_t>> NearestAnchors(Stream& stream, uint64_t target) {
 }
 
 // Brings what lies at `path` to the target.
-Status PullInPlace(const Runtime& runtime, Stream& stream, const fs::path& path, const VersionRecord& to,
+Status PullInPlace(const Runtime& runtime, Stream& stream, FileTarget* target, const fs::path& path, const VersionRecord& to,
                    PulledCheckpoint* pulled) {
-  XORBIT_ASSIGN_OR_RETURN(FileTarget target, FileTarget::Open(*runtime.file_ops, path, runtime.threads));
-  XORBIT_ASSIGN_OR_RETURN(const auto recovered, target.Recover(RecoveryDirection::kRedo));
+  XORBIT_ASSIGN_OR_RETURN(const auto recovered, target->Recover(RecoveryDirection::kRedo));
   pulled->recovered = !recovered.empty();
   const auto plan = [&](const Checkpoint& checkpoint) -> Result<std::optional<PatchPlan>> {
     XORBIT_RETURN_IF_ERROR(RequireSameLayout(checkpoint.layout(), Quoted(path.string()), stream.layout(), "the stream"));
@@ -87,9 +87,15 @@ Status PullInPlace(const Runtime& runtime, Stream& stream, const fs::path& path,
     return std::optional<PatchPlan>(std::move(pull));
   };
   ApplySummary summary;
-  XORBIT_RETURN_IF_ERROR(StepInPlace(runtime, &target, path, plan, &summary));
+  XORBIT_RETURN_IF_ERROR(StepInPlace(runtime, target, path, plan, &summary));
   pulled->change_count += summary.change_count;
   return {};
+}
+
+Status LockAndPull(const Runtime& runtime, Stream& stream, const fs::path& path, const VersionRecord& to,
+                   PulledCheckpoint* pulled) {
+  XORBIT_ASSIGN_OR_RETURN(FileTarget target, FileTarget::Open(*runtime.file_ops, path, runtime.threads));
+  return PullInPlace(runtime, stream, &target, path, to, pulled);
 }
 
 // Makes `path` from an anchor: fetched and brought to the target under a hidden name, so that it appears finished.
@@ -100,11 +106,25 @@ Status PullFromAnchor(const Runtime& runtime, Stream& stream, const fs::path& pa
   const fs::path full = staged.path() / "full";
   XORBIT_ASSIGN_OR_RETURN(const FetchedAnchor anchor, FetchFirstWhole(runtime, stream, anchors, full));
   pulled->fetched_bytes += anchor.byte_count;
-  XORBIT_RETURN_IF_ERROR(PullInPlace(runtime, stream, full, to, pulled));
+  XORBIT_RETURN_IF_ERROR(LockAndPull(runtime, stream, full, to, pulled));
   pulled->from.reset();
   const Status published = staged.PublishEntry("full", path);
   if (published.code() != Code::kExists) return published;
   return ExistsError(Quoted(path.string()) + " was made by somebody else meanwhile: pull again");
+}
+
+using PullWay = std::function<Status(Stream& stream, const VersionRecord& to, PulledCheckpoint* pulled)>;
+
+Result<PulledCheckpoint> PullBy(ObjectStore& store, std::string_view stream_id, std::optional<uint64_t> version,
+                                const PullWay& pull) {
+  XORBIT_ASSIGN_OR_RETURN(Stream stream, Stream::Open(store, stream_id));
+  XORBIT_ASSIGN_OR_RETURN(const VersionRecord to, TargetOf(stream, version));
+  PulledCheckpoint pulled;
+  pulled.stream_id = stream.info().stream_id;
+  pulled.version = to.version;
+  pulled.state = to.target;
+  XORBIT_RETURN_IF_ERROR(pull(stream, to, &pulled));
+  return pulled;
 }
 
 }  // namespace
@@ -120,19 +140,18 @@ Result<std::optional<uint64_t>> VersionOfState(Stream& stream, const StateDigest
 
 Result<PulledCheckpoint> PullCheckpoint(const Runtime& runtime, ObjectStore& store, std::string_view stream_id,
                                         const fs::path& checkpoint, std::optional<uint64_t> version) {
-  XORBIT_ASSIGN_OR_RETURN(Stream stream, Stream::Open(store, stream_id));
-  XORBIT_ASSIGN_OR_RETURN(const VersionRecord to, TargetOf(stream, version));
-  PulledCheckpoint pulled;
-  pulled.stream_id = stream.info().stream_id;
-  pulled.version = to.version;
-  pulled.state = to.target;
-  std::error_code ignored;
-  if (fs::exists(checkpoint, ignored)) {
-    XORBIT_RETURN_IF_ERROR(PullInPlace(runtime, stream, checkpoint, to, &pulled));
-  } else {
-    XORBIT_RETURN_IF_ERROR(PullFromAnchor(runtime, stream, checkpoint, to, &pulled));
-  }
-  return pulled;
+  return PullBy(store, stream_id, version, [&](Stream& stream, const VersionRecord& to, PulledCheckpoint* pulled) {
+    std::error_code ignored;
+    const bool is_there = fs::exists(checkpoint, ignored);
+    return (is_there ? LockAndPull : PullFromAnchor)(runtime, stream, checkpoint, to, pulled);
+  });
+}
+
+Result<PulledCheckpoint> PullCheckpoint(const Runtime& runtime, ObjectStore& store, std::string_view stream_id,
+                                        FileTarget* target, const fs::path& checkpoint, std::optional<uint64_t> version) {
+  return PullBy(store, stream_id, version, [&](Stream& stream, const VersionRecord& to, PulledCheckpoint* pulled) {
+    return PullInPlace(runtime, stream, target, checkpoint, to, pulled);
+  });
 }
 
 }  // namespace xorbit

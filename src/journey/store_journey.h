@@ -57,6 +57,9 @@ struct PulledCheckpoint {
 // no version of the stream, or was changed otherwise.
 Result<PulledCheckpoint> PullCheckpoint(const Runtime& runtime, ObjectStore& store, std::string_view stream_id,
                                         const fs::path& checkpoint, std::optional<uint64_t> version);
+// The same by whoever holds the lock of a checkpoint that is there.
+Result<PulledCheckpoint> PullCheckpoint(const Runtime& runtime, ObjectStore& store, std::string_view stream_id,
+                                        FileTarget* target, const fs::path& checkpoint, std::optional<uint64_t> version);
 
 // The committed version that has this state; nothing if none has. The newest is tried first.
 Result<std::optional<uint64_t>> VersionOfState(Stream& stream, const StateDigest& state);

@@ -32,6 +32,11 @@ Result<FileTarget> FileTarget::Open(FileOps& ops, const fs::path& checkpoint, in
   }
 }
 
+Status FileTarget::CheckPlace() const {
+  if (lock_.IsNamed()) return {};
+  return RefusedError("'" + place_.folder.string() + "' was moved or replaced since it was locked; start again");
+}
+
 // Only while the lock is held: nobody else can be about to write a journal.
 FileTarget::~FileTarget() {
   if (!lock_.held() || !made_control_) return;

@@ -38,6 +38,9 @@ class FileTarget {
   FileTarget& operator=(FileTarget&&) = delete;
   ~FileTarget();
 
+  // kRefused if the folder was moved or replaced, so that others who go by its name do not find it locked.
+  Status CheckPlace() const;
+
   // Brings every change that was interrupted to one end and removes its journal; empty if there was none. On an error the
   // journals that are left can be recovered by a later call, in either direction. kRefused, with nothing touched, if a file is
   // neither the old nor the new one nor a mixture of them; kCorrupt if a journal is damaged.

@@ -20,6 +20,8 @@ Result<Sha256Digest> HashHeader(const UniqueFd& fd, uint64_t header_bytes) {
   return hash.Finish();
 }
 
+int64_t NanosecondsOf(const timespec& time) { return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec; }
+
 }  // namespace
 
 std::vector<TargetFile> TargetFilesOf(const Checkpoint& checkpoint) {
@@ -37,6 +39,18 @@ Status CheckSoleName(const fs::path& path) {
                         "write a changed copy with -o, or copy the file first");
   }
   return RefusedError("'" + path.string() + "' is not a regular file");
+}
+
+Result<std::vector<FileStamp>> StampFiles(const Checkpoint& checkpoint) {
+  std::vector<FileStamp> stamps;
+  for (const CheckpointFile& file : checkpoint.files()) {
+    XORBIT_RETURN_IF_ERROR(CheckSoleName(file.path));
+    struct stat info {};
+    if (::lstat(file.path.c_str(), &info) != 0) return ErrnoError("cannot look at '" + file.path.string() + "'", errno);
+    stamps.push_back({info.st_dev, info.st_ino, static_cast<uint64_t>(info.st_size), NanosecondsOf(info.st_mtim),
+                      NanosecondsOf(info.st_ctim)});
+  }
+  return stamps;
 }
 
 Result<JournalFile> DescribeFile(const fs::path& folder, const TargetFile& file) {

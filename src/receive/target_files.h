@@ -24,6 +24,19 @@ std::vector<TargetFile> TargetFilesOf(const Checkpoint& checkpoint);
 // others under other names), or is not a regular file.
 Status CheckSoleName(const fs::path& path);
 
+// What changes about a file when somebody writes to it, cuts it off, or puts another in its place.
+struct FileStamp {
+  uint64_t device = 0;
+  uint64_t inode = 0;
+  uint64_t file_bytes = 0;
+  int64_t modified_ns = 0;
+  int64_t changed_ns = 0;
+
+  friend bool operator==(const FileStamp&, const FileStamp&) = default;
+};
+// Of all files of the checkpoint, in their order. Errors as of CheckSoleName.
+Result<std::vector<FileStamp>> StampFiles(const Checkpoint& checkpoint);
+
 // The file's size, inode and header hash now.
 Result<JournalFile> DescribeFile(const fs::path& folder, const TargetFile& file);
 

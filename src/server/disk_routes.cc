@@ -16,36 +16,42 @@ constexpr std::string_view kOnTheDisk =
 // Frameworks name the folder that every host patches; here there is one.
 Status CheckFolder(const DiskSampler& sampler, const std::optional<std::string>& named, std::string_view field) {
   std::error_code error;
-  if (!named || fs::equivalent(*named, sampler.options().checkpoint, error)) return {};
+  if (!named || fs::equivalent(*named, sampler.options().source.checkpoint, error)) return {};
   return RefusedError(std::string(field) + " is not the checkpoint of this sampler, " +
-                      Quoted(sampler.options().checkpoint.string()));
+                      Quoted(sampler.options().source.checkpoint.string()));
 }
 
+std::string LabelOf(std::optional<uint64_t> version) { return version ? std::to_string(*version) : "unknown"; }
+
 OrderedJson VersionsOf(const DiskSampler& sampler) {
-  return {{"weight_version", std::to_string(sampler.version())}, {"disk_version", std::to_string(sampler.disk_version())}};
+  return {{"weight_version", LabelOf(sampler.version())}, {"disk_version", LabelOf(sampler.disk_version())}};
 }
 
 HttpReply HandleHealth(DiskSampler& sampler, const ControlFields& /*fields*/) {
-  const Status ready = sampler.Readiness();
+  const Status ready = sampler.engine().Readiness();
   return ready.ok() ? SuccessReply("ready", VersionsOf(sampler)) : FailureReply(503, ready.message());
 }
 
 HttpReply HandleServerInfo(DiskSampler& sampler, const ControlFields& /*fields*/) {
-  const Status ready = sampler.Readiness();
+  const Status ready = sampler.engine().Readiness();
   return PlainReply({{"ready", ready.ok()},
                      {"reason", ready.message()},
                      {"engine_id", sampler.options().engine_id},
                      {"memory", "disk"},
-                     {"engine", {{"kind", NameOf(sampler.options().kind)}, {"url", sampler.options().url}}},
-                     {"checkpoint", sampler.options().checkpoint.string()},
+                     {"engine",
+                      {{"kind", NameOf(sampler.options().engine.kind)},
+                       {"url", sampler.options().engine.url},
+                       {"names_version", sampler.engine().names_version()},
+                       {"label_error", sampler.engine().label_error()}}},
+                     {"checkpoint", sampler.options().source.checkpoint.string()},
                      {"updates_from", sampler.follows_stream() ? "stream" : "weight_v folders"},
-                     {"applied", sampler.version()},
-                     {"on_disk", sampler.disk_version()}});
+                     {"applied", OrNull(sampler.version())},
+                     {"on_disk", OrNull(sampler.disk_version())}});
 }
 
 HttpReply HandleModelInfo(DiskSampler& sampler, const ControlFields& /*fields*/) {
   OrderedJson info = VersionsOf(sampler);
-  info["model_path"] = sampler.options().checkpoint.string();
+  info["model_path"] = sampler.options().source.checkpoint.string();
   return PlainReply(info);
 }
 
@@ -67,15 +73,11 @@ HttpReply HandlePullWeights(DiskSampler& sampler, const ControlFields& fields) {
 HttpReply HandleUpdateFromDisk(DiskSampler& sampler, const ControlFields& fields) {
   const Status folder = CheckFolder(sampler, fields.model_path, "model_path");
   if (!folder.ok()) return FailureReply(folder);
-  const std::string on_disk = std::to_string(sampler.disk_version());
-  if (fields.label.value_or(on_disk) != on_disk) {
-    return FailureReply(409, "version " + on_disk + " is on the disk: pull version " + Quoted(*fields.label) + " first");
-  }
-  const Status status = sampler.Reload({fields.flush_cache, fields.abort_all_requests});
-  if (!status.ok()) return FailureReply(status);
+  const Result<uint64_t> loaded = sampler.Reload({fields.flush_cache, fields.abort_all_requests}, fields.label);
+  if (!loaded.ok()) return FailureReply(loaded.status());
   OrderedJson more = VersionsOf(sampler);
   more["num_paused_requests"] = 0;
-  return SuccessReply("the engine has loaded version " + std::to_string(sampler.version()), more);
+  return SuccessReply("the engine has loaded version " + std::to_string(*loaded), more);
 }
 
 HttpReply HandlePause(DiskSampler& sampler, const ControlFields& fields) {
@@ -83,28 +85,26 @@ HttpReply HandlePause(DiskSampler& sampler, const ControlFields& fields) {
   if (std::ranges::find(kModes, fields.mode) == std::end(kModes)) {
     return FailureReply(400, "mode " + Quoted(fields.mode) + " is none of abort, retract, in_place, wait, keep");
   }
-  const Status status = sampler.Pause(fields.mode);
+  const Status status = sampler.engine().Pause(fields.mode);
   return status.ok() ? SuccessReply("the engine is paused", VersionsOf(sampler)) : FailureReply(status);
 }
 
 HttpReply HandleContinue(DiskSampler& sampler, const ControlFields& /*fields*/) {
-  const Status ready = sampler.Readiness();
-  if (!ready.ok()) return FailureReply(ready);
-  const Status status = sampler.Continue();
+  const Status status = sampler.engine().Continue();
   return status.ok() ? SuccessReply("the engine goes on", VersionsOf(sampler)) : FailureReply(status);
 }
 
 HttpReply HandleFlushCache(DiskSampler& sampler, const ControlFields& /*fields*/) {
-  const Status status = sampler.FlushCache();
+  const Status status = sampler.engine().FlushCache();
   return status.ok() ? SuccessReply("the engine has flushed its cache", VersionsOf(sampler)) : FailureReply(status);
 }
 
 constexpr DiskRoute kRoutes[] = {
     {"GET", "/health", Role::kOpen, HandleHealth,
-     "200 while it is known what the engine has loaded, 503 with the reason otherwise"},
+     "200 while the engine answers and it is known what it has loaded, 503 with the reason otherwise"},
     {"GET", "/server_info", Role::kRead, HandleServerInfo, "what is on the disk, and what the engine has loaded"},
     {"GET", "/model_info", Role::kRead, HandleModelInfo, "checkpoint and versions"},
-    {"GET", "/get_weight_version", Role::kRead, HandleModelInfo, "the version that the engine has loaded"},
+    {"GET", "/get_weight_version", Role::kRead, HandleModelInfo, "the version that the engine has loaded, or unknown"},
     {"GET", "/weight_info", Role::kRead, HandleModelInfo, "the same, by vLLM's name"},
     {"POST", "/pull_weights", Role::kAdmin, HandlePullWeights, "brings the checkpoint to a version while the engine serves"},
     {"POST", "/update_weights_from_disk", Role::kAdmin, HandleUpdateFromDisk, "has the engine load the checkpoint"},

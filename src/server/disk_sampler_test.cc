@@ -1,18 +1,14 @@
-// A checkpoint on the disk and an engine over loopback that loads it when it is asked, as SGLang's or vLLM's would, and tells
-// by digest what it has loaded: updates from a stream and from weight_v folders, engines that fail, and requests that ask for
-// more than there is.
+// A sampler on the disk, over its routes: updates from a stream and from weight_v folders, what others do to the checkpoint
+// meanwhile, and requests that ask for more than there is.
 #include "server/disk_sampler.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <deque>
-#include <thread>
+#include <fstream>
 
-#include "interchange/miles_writer.h"
-#include "server/disk_routes.h"
-#include "server/testing/served_model.h"
-#include "transport/http_server.h"
+#include "server/served_disk.h"
+#include "server/testing/disk_fixture.h"
 
 namespace xorbit {
 namespace {
@@ -20,106 +16,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Loads the checkpoint at every reload. Notes what it was asked.
-class LoadingEngine {
- public:
-  LoadingEngine(const Backend& backend, fs::path checkpoint)
-      : backend_(backend),
-        checkpoint_(std::move(checkpoint)),
-        server_(HttpServer::Listen("127.0.0.1", 0, {.threads = 1}).value()) {
-    thread_ = std::jthread([this] {
-      const auto answer = [this](const HttpRequest& request) { return Answer(request); };
-      EXPECT_TRUE(server_->Run(answer, [](int, const std::string&) { return HttpReply(); }).ok());
-    });
-  }
-  ~LoadingEngine() { server_->Stop(); }
-
-  uint16_t port() const { return server_->port(); }
-  void FailNext() { fails_next_ = true; }
-  StateDigest loaded() {
-    const std::lock_guard lock(mutex_);
-    return loaded_;
-  }
-  std::vector<std::string> Take() {
-    const std::lock_guard lock(mutex_);
-    return std::exchange(seen_, {});
-  }
-
- private:
-  HttpReply Answer(const HttpRequest& request) {
-    const std::lock_guard lock(mutex_);
-    seen_.push_back(request.path);
-    HttpReply reply;
-    reply.body = R"({"success": true, "message": ""})";
-    if (request.path != "/update_weights_from_disk" && request.path != "/collective_rpc") return reply;
-    if (fails_next_.exchange(false)) {
-      reply.body = R"({"success": false, "message": "out of memory"})";
-      return reply;
-    }
-    const Checkpoint checkpoint = OpenSettled(checkpoint_).value();
-    loaded_ = backend_.Scan(checkpoint.layout(), checkpoint.all_tensor_bytes(), ScanScope::kAll, 1);
-    last_body_ = request.body;
-    return reply;
-  }
-
- public:
-  std::string last_body_;
-
- private:
-  const Backend& backend_;
-  fs::path checkpoint_;
-  std::unique_ptr<HttpServer> server_;
-  std::atomic<bool> fails_next_{false};
-  std::mutex mutex_;
-  StateDigest loaded_;
-  std::vector<std::string> seen_;
-  std::jthread thread_;
-};
-
-class DiskSamplerTest : public testing::Test {
- protected:
-  DiskSamplerOptions Options(EngineKind kind = EngineKind::kSglang) {
-    DiskSamplerOptions options;
-    options.engine_id = "engine-a";
-    options.checkpoint = model_.folder() / "base";
-    options.store_root = root_;
-    options.kind = kind;
-    options.endpoint = {"127.0.0.1", engine_.port()};
-    return options;
-  }
-  Result<std::unique_ptr<DiskSampler>> Open(EngineKind kind = EngineKind::kSglang) {
-    store_ = OpenFolderStore(PosixFileOps(), root_).value();
-    return DiskSampler::Open({&model_.backend(), &PosixFileOps(), 2}, *store_, Options(kind));
-  }
-  // As Miles and slime publish: a folder a version, each from the one before.
-  void PublishFolders(uint64_t count) {
-    root_ = model_.folder() / "published";
-    fs::create_directory(root_);
-    for (uint64_t version = 1; version <= count; ++version) {
-      MilesWriteOptions options;
-      options.base_version = version - 1;
-      options.version = version;
-      const auto written =
-          WriteMilesFolder(PosixFileOps(), root_ / MilesFolderName(version), model_.live().layout(),
-                           model_.live().state(version - 1).bytes(), model_.live().state(version).bytes(), options);
-      ASSERT_TRUE(written.ok()) << written.status().message();
-    }
-  }
-  HttpReply Post(DiskSampler& sampler, std::string path, std::string body) {
-    HttpRequest request;
-    request.method = "POST";
-    request.path = std::move(path);
-    request.body = std::move(body);
-    RateLimit limit(0, std::chrono::steady_clock::now());
-    return Dispatch(sampler, {}, limit, request);
-  }
-  StateDigest DigestOf(uint64_t version) { return model_.live().DigestOf(version); }
-
-  ServedModel model_;
-  fs::path root_ = model_.folder() / "store";
-  std::unique_ptr<ObjectStore> store_;
-  LoadingEngine engine_{model_.backend(), model_.folder() / "base"};
-};
+class DiskSamplerTest : public DiskFixture {};
 
 TEST_F(DiskSamplerTest, AStreamIsPulledAndTheEngineLoadsIt) {
   model_.live().PublishAll();
@@ -134,7 +31,7 @@ TEST_F(DiskSamplerTest, AStreamIsPulledAndTheEngineLoadsIt) {
   reply = Post(**sampler, "/update_weights_from_disk", R"({"weight_version":"3","flush_cache":false})");
   ASSERT_EQ(reply.status, 200) << reply.body;
   EXPECT_EQ(engine_.loaded(), DigestOf(3));
-  EXPECT_THAT(engine_.last_body_, HasSubstr(R"("weight_version":"3","flush_cache":false)"));
+  EXPECT_THAT(engine_.last_load(), HasSubstr(R"("weight_version":"3","flush_cache":false)"));
   ASSERT_EQ(Post(**sampler, "/pull_weights", R"({"target_version":"latest"})").status, 200);
   ASSERT_EQ(Post(**sampler, "/pull_weights", R"({"target_version":1})").status, 200);  // a stream leads back too
   ASSERT_EQ(Post(**sampler, "/update_weights_from_disk", "").status, 200);
@@ -166,29 +63,122 @@ TEST_F(DiskSamplerTest, FoldersOfMilesAndSlimeArePulledAsTheirTrainersAsk) {
   EXPECT_EQ((*sampler)->version(), 2);
   EXPECT_THAT(pull(1).body, HasSubstr("do not lead back"));
   EXPECT_EQ(pull(5).status, 404) << pull(5).body;
-  EXPECT_EQ((*sampler)->disk_version(), 4);  // as far as the folders led
+  EXPECT_EQ((*sampler)->disk_version(), 2);  // the way is known before the first step
+  EXPECT_EQ(Post(**sampler, "/pull_weights", "{" + dir + R"(,"target_version":"latest"})").status, 200);
+  EXPECT_EQ((*sampler)->disk_version(), 4);
   // Another life finds out by itself where the checkpoint stands.
+  sampler->reset();
   sampler = Open();
   ASSERT_TRUE(sampler.ok()) << sampler.status().message();
   EXPECT_EQ((*sampler)->version(), 4);
   EXPECT_EQ(engine_.loaded(), DigestOf(4));
 }
 
-TEST_F(DiskSamplerTest, AnEngineThatFailsIsNotReadyUntilItHasLoaded) {
+TEST_F(DiskSamplerTest, AServerHasItsCheckpointForItself) {
   model_.live().PublishAll();
-  const auto sampler = Open(EngineKind::kVllm);
+  auto sampler = Open();
   ASSERT_TRUE(sampler.ok()) << sampler.status().message();
-  EXPECT_THAT(engine_.Take(),
-              ElementsAre("/pause", "/collective_rpc", "/reset_prefix_cache", "/update_weight_version", "/resume"));
-  ASSERT_EQ(Post(**sampler, "/pull_weights", R"({"target_version":2})").status, 200);
-  engine_.FailNext();
-  EXPECT_THAT(Post(**sampler, "/update_weights_from_disk", "").body, HasSubstr("out of memory"));
-  EXPECT_THAT(engine_.Take(), ElementsAre("/pause", "/collective_rpc"));  // it stands still
-  EXPECT_THAT((*sampler)->Readiness().message(), HasSubstr("nobody knows what the engine holds"));
-  EXPECT_EQ(Post(**sampler, "/continue_generation", "").status, 409);
-  EXPECT_EQ(Post(**sampler, "/update_weights_from_disk", "").status, 200);
-  EXPECT_TRUE((*sampler)->Readiness().ok());
-  EXPECT_EQ(engine_.loaded(), DigestOf(2));
+  fs::create_symlink(checkpoint_, model_.folder() / "link");
+  DiskSamplerOptions other = Options();
+  other.source.checkpoint = model_.folder() / "link";
+  EXPECT_EQ(DiskSampler::Open(runtime(), *store_, other).status().code(), Code::kRefused);
+  const auto pull_by_hand = [&] { return PullCheckpoint(runtime(), *store_, "", checkpoint_, 1).status(); };
+  EXPECT_THAT(pull_by_hand().message(), HasSubstr("another xorbit process has this checkpoint"));
+  EXPECT_EQ(Post(**sampler, "/pull_weights", R"({"target_version":2})").status, 200);
+  sampler->reset();
+  EXPECT_TRUE(pull_by_hand().ok());
+  sampler = Open();
+  ASSERT_TRUE(sampler.ok()) << sampler.status().message();
+  EXPECT_EQ(engine_.loaded(), DigestOf(1));
+  EXPECT_THAT(engine_.last_load(), HasSubstr(R"("weight_version":"1")"));
+}
+
+// Somebody who does not know the lock.
+class OtherTool {
+ public:
+  explicit OtherTool(fs::path file) : file_(std::move(file)) {}
+  void Flip() {
+    std::fstream file(file_, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(-1, std::ios::end);
+    const int byte = file.get();
+    file.seekp(-1, std::ios::end);
+    file.put(static_cast<char>(byte ^ 0x40));
+  }
+
+ private:
+  fs::path file_;
+};
+
+TEST_F(DiskSamplerTest, BytesThatSomebodyElseHasChangedAreReadAgain) {
+  for (const bool by_folders : {false, true}) {
+    if (by_folders) PublishFolders(4);
+    if (!by_folders) model_.live().PublishAll();
+    const auto sampler = Open();
+    ASSERT_TRUE(sampler.ok()) << sampler.status().message();
+    OtherTool tool(Checkpoint::Open(checkpoint_).value().files().front().path);
+    tool.Flip();
+    engine_.Take();
+    EXPECT_THAT(Post(**sampler, "/update_weights_from_disk", "").body, HasSubstr("is no version of"));
+    EXPECT_THAT(engine_.Take(), ElementsAre());
+    EXPECT_EQ((*sampler)->disk_version(), std::nullopt);
+    EXPECT_EQ((*sampler)->version(), 0);  // the engine holds what it has loaded
+    EXPECT_EQ(Post(**sampler, "/pull_weights", R"({"target_version":2})").status, 409);
+    tool.Flip();
+    EXPECT_EQ(Post(**sampler, "/update_weights_from_disk", "").status, 200);
+    // While the engine loads: what it has read is no version, or is one without anybody knowing which.
+    engine_.AfterLoad([&] { tool.Flip(); });
+    EXPECT_THAT(Post(**sampler, "/update_weights_from_disk", "").body, HasSubstr("were changed meanwhile"));
+    EXPECT_EQ((*sampler)->version(), std::nullopt);
+    EXPECT_EQ(Health(**sampler), 503);
+    engine_.AfterLoad({});
+    tool.Flip();
+    EXPECT_EQ(Post(**sampler, "/update_weights_from_disk", "").status, 200);
+    EXPECT_EQ(Health(**sampler), 200);
+  }
+}
+
+TEST_F(DiskSamplerTest, ACheckpointThatWasMovedIsNotTheOneThatIsLocked) {
+  model_.live().PublishAll();
+  const auto sampler = Open();
+  ASSERT_TRUE(sampler.ok()) << sampler.status().message();
+  fs::rename(checkpoint_, model_.folder() / "moved");
+  for (const char* path : {"/pull_weights", "/update_weights_from_disk"}) {
+    EXPECT_THAT(Post(**sampler, path, R"({"target_version":2})").body, HasSubstr("was moved or replaced")) << path;
+  }
+  EXPECT_FALSE(fs::exists(checkpoint_));
+  fs::copy(model_.folder() / "moved", checkpoint_, fs::copy_options::recursive);  // with a lock file of its own
+  EXPECT_THAT(Post(**sampler, "/update_weights_from_disk", "").body, HasSubstr("was moved or replaced"));
+}
+
+TEST_F(DiskSamplerTest, ACheckpointOfLinksIsNotItsOwn) {
+  model_.live().PublishAll();
+  const fs::path file = Checkpoint::Open(checkpoint_).value().files().front().path;
+  fs::create_hard_link(file, model_.folder() / "other-name");
+  EXPECT_THAT(Open().status().message(), HasSubstr("is a link"));
+}
+
+TEST_F(DiskSamplerTest, FoldersOfAnotherRunSayNothingOfThisCheckpoint) {
+  PublishFolders(1);
+  fs::create_directory(root_ / "run");
+  fs::rename(root_ / MilesFolderName(1), root_ / "run" / MilesFolderName(1));
+  const auto sampler = Open();
+  ASSERT_TRUE(sampler.ok()) << sampler.status().message();
+  const HttpReply reply = Post(**sampler, "/pull_weights", R"({"target_version":1,"source_dir":"run"})");
+  EXPECT_EQ(reply.status, 409);
+  EXPECT_THAT(reply.body, HasSubstr("is not the folder whose versions"));
+}
+
+TEST_F(DiskSamplerTest, WhatCannotBeServedIsFoundBeforeTheEngineIsAsked) {
+  model_.live().PublishAll();
+  const fs::path odd = model_.folder() / "base\xff";
+  fs::copy(checkpoint_, odd, fs::copy_options::recursive);
+  DiskSamplerOptions options = Options();
+  options.source.checkpoint = odd;
+  EXPECT_EQ(DiskSampler::Open(runtime(), model_.store(), options).status().code(), Code::kUsage);
+  ServeRequest request;
+  request.port = engine_.port();
+  EXPECT_FALSE(ServedDisk::Start(runtime(), model_.store(), request, Options()).ok());
+  EXPECT_THAT(engine_.Take(), ElementsAre());
 }
 
 TEST_F(DiskSamplerTest, RequestsThatLeadElsewhereAreRefused) {

@@ -10,9 +10,9 @@
 namespace xorbit {
 
 // What comes before the handler, as a reply if it ends there: rate and token for a route's role; the version that a request
-// wants.
+// wants, of what is applied, if that is known.
 std::optional<HttpReply> RefuseCaller(const AccessRules& access, RateLimit& limit, Role role, const HttpRequest& request);
-std::optional<HttpReply> RefuseVersion(const ControlFields& fields, uint64_t applied);
+std::optional<HttpReply> RefuseVersion(const ControlFields& fields, std::optional<uint64_t> applied);
 // The path is known, but not by this method; or not known at all.
 HttpReply NoRouteReply(const HttpRequest& request, bool is_known);
 

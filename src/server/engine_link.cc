@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "base/json.h"
 #include "base/text.h"
 
 namespace xorbit {
@@ -86,6 +87,19 @@ EngineCall AbortAllCall(EngineKind kind) {
 EngineCall LabelCall(EngineKind /*kind*/, uint64_t version) {
   return {"POST", "/update_weight_version",
           R"({"new_version":")" + std::to_string(version) + R"(","abort_all_requests":false})"};
+}
+
+EngineCall LabelQuestion(EngineKind kind) { return {"GET", kind == EngineKind::kVllm ? "/weight_info" : "/model_info", ""}; }
+
+EngineCall LoadCall(EngineKind kind, const std::string& model_path, uint64_t version, const ReloadOrder& order) {
+  if (kind == EngineKind::kVllm) {
+    return {"POST", "/collective_rpc", R"({"method":"reload_weights"})", ReplyRule::kObjectOrNothing};
+  }
+  const OrderedJson body = {{"model_path", model_path},
+                            {"weight_version", std::to_string(version)},
+                            {"flush_cache", order.flush_cache},
+                            {"abort_all_requests", order.abort_all_requests}};
+  return {"POST", "/update_weights_from_disk", DumpJson(body), ReplyRule::kSaysSuccess};
 }
 
 }  // namespace xorbit

@@ -35,10 +35,18 @@ bool MustFlush(KvPolicy policy);
 // cache was flushed, and none can be found.
 std::string CacheNamespace(KvPolicy policy, uint64_t version);
 
+// Which replies mean that a call was done. Each needs a status of 2xx, and no JSON object that says "success": false.
+enum class ReplyRule : uint8_t {
+  kNoComplaint,      // that is all
+  kObjectOrNothing,  // a JSON object, or 200 and no body: so that no page of something between passes for the engine
+  kSaysSuccess,      // a JSON object with "success": true
+};
+
 struct EngineCall {
   std::string method;
   std::string path;
   std::string body;
+  ReplyRule rule = ReplyRule::kNoComplaint;
 };
 
 EngineCall PauseCall(EngineKind kind, KvPolicy policy);
@@ -48,5 +56,14 @@ EngineCall FlushCall(EngineKind kind);
 EngineCall AbortAllCall(EngineKind kind);
 // Tells the engine which version its replies are to name.
 EngineCall LabelCall(EngineKind kind, uint64_t version);
+// Asks which version its replies name.
+EngineCall LabelQuestion(EngineKind kind);
+
+struct ReloadOrder {
+  bool flush_cache = true;
+  bool abort_all_requests = false;
+};
+// Has it load the checkpoint again; SGLang flushes its cache and takes the label by the same call. `model_path` is UTF-8.
+EngineCall LoadCall(EngineKind kind, const std::string& model_path, uint64_t version, const ReloadOrder& order);
 
 }  // namespace xorbit

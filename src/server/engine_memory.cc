@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "base/stopwatch.h"
-#include "base/text.h"
+#include "server/engine_call.h"
 
 namespace xorbit {
 namespace {
@@ -17,20 +17,12 @@ constexpr std::chrono::milliseconds kLongestFlushRest{20};
 }  // namespace
 
 Status EngineMemory::Call(const EngineCall& call, Deadline deadline) const {
-  HttpCall http;
-  http.method = call.method;
-  http.path = call.path;
-  http.body = call.body;
-  http.token = options_.token;
+  EngineAddress engine{options_.endpoint, options_.token, {}};
   {
     const std::lock_guard lock(mutex_);
-    http.sync_id = sync_id_;
+    engine.sync_id = sync_id_;
   }
-  const std::string what = "the engine's " + call.path;
-  const Result<HttpReply> reply = CallHttp(options_.endpoint, http, deadline);
-  if (!reply.ok()) return reply.status().WithContext(what);
-  if (reply->status >= 200 && reply->status < 300) return {};
-  return RefusedError(what + " answered " + std::to_string(reply->status) + ": " + Quoted(reply->body));
+  return AskEngine(engine, call, deadline);
 }
 
 Status EngineMemory::Timed(const std::string& phase, const std::function<Status()>& work) {

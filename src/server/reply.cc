@@ -34,6 +34,8 @@ HttpReply PlainReply(const OrderedJson& fields) {
   return reply;
 }
 
+OrderedJson OrNull(std::optional<uint64_t> number) { return number ? OrderedJson(*number) : OrderedJson(); }
+
 int HttpStatusOf(Code code) {
   switch (code) {
     case Code::kOk:

@@ -1,7 +1,9 @@
 // How every reply is made: {"success": ..., "message": ..., more}, with a status that follows from the kind of error.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string_view>
 
 #include "base/status.h"
@@ -19,6 +21,8 @@ HttpReply FailureReply(int status, std::string_view message, const nlohmann::ord
 HttpReply FailureReply(const Status& why);
 // A reply of these fields alone, where clients look for nothing else.
 HttpReply PlainReply(const nlohmann::ordered_json& fields);
+// The number, or null where there is none.
+nlohmann::ordered_json OrNull(std::optional<uint64_t> number);
 
 // 400 for what the caller should not have asked, 404, 409 for refusals and damage, 501, 500 for the machine's own troubles.
 int HttpStatusOf(Code code);

@@ -3,11 +3,12 @@
 #include <chrono>
 
 #include "base/json.h"
+#include "server/reply.h"
 
 namespace xorbit {
 
 std::string RequestLogLine(const std::string& engine_id, const HttpRequest& request, int status, double seconds,
-                           uint64_t applied) {
+                           std::optional<uint64_t> applied) {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return DumpJson({{"time_ms", std::chrono::duration_cast<std::chrono::milliseconds>(now).count()},
                    {"engine_id", engine_id},
@@ -16,7 +17,7 @@ std::string RequestLogLine(const std::string& engine_id, const HttpRequest& requ
                    {"path", request.path},
                    {"status", status},
                    {"seconds", seconds},
-                   {"applied", applied}});
+                   {"applied", OrNull(applied)}});
 }
 
 }  // namespace xorbit

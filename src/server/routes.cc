@@ -79,9 +79,10 @@ bool MayAsk(const AccessRules& access, Role role, std::string_view authorization
 }
 
 // As stitch answers: the client asks another replica, or later.
-HttpReply NotReadyReply(uint64_t wanted, uint64_t applied) {
-  return FailureReply(409, "version " + std::to_string(applied) + " is applied, not " + std::to_string(wanted),
-                      OrderedJson{{"type", kVersionNotReady}, {"target_version", wanted}, {"applied", applied}});
+HttpReply NotReadyReply(uint64_t wanted, std::optional<uint64_t> applied) {
+  const std::string which = applied ? "version " + std::to_string(*applied) : std::string("nobody knows which version");
+  return FailureReply(409, which + " is applied, not " + std::to_string(wanted),
+                      OrderedJson{{"type", kVersionNotReady}, {"target_version", wanted}, {"applied", OrNull(applied)}});
 }
 
 HttpReply TooManyReply(int64_t wait_seconds) {
@@ -102,9 +103,9 @@ std::optional<HttpReply> RefuseCaller(const AccessRules& access, RateLimit& limi
   return FailureReply(401, "send the token of this server as 'Authorization: Bearer TOKEN'");
 }
 
-std::optional<HttpReply> RefuseVersion(const ControlFields& fields, uint64_t applied) {
-  if (fields.exact_version.value_or(applied) != applied) return NotReadyReply(*fields.exact_version, applied);
-  if (fields.min_version.value_or(0) > applied) return NotReadyReply(*fields.min_version, applied);
+std::optional<HttpReply> RefuseVersion(const ControlFields& fields, std::optional<uint64_t> applied) {
+  if (fields.exact_version && fields.exact_version != applied) return NotReadyReply(*fields.exact_version, applied);
+  if (fields.min_version && (!applied || *fields.min_version > *applied)) return NotReadyReply(*fields.min_version, applied);
   return std::nullopt;
 }
 

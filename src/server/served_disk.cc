@@ -10,9 +10,10 @@ namespace xorbit {
 Result<std::unique_ptr<ServedDisk>> ServedDisk::Start(const Runtime& runtime, ObjectStore& store, const ServeRequest& request,
                                                       const DiskSamplerOptions& options) {
   XORBIT_RETURN_IF_ERROR(CheckListener(request));
-  XORBIT_ASSIGN_OR_RETURN(auto sampler, DiskSampler::Open(runtime, store, options));
-  std::unique_ptr<ServedDisk> served(new ServedDisk(request, std::move(sampler)));  // tidy-allow: private
+  std::unique_ptr<ServedDisk> served(new ServedDisk(request));  // tidy-allow: private
+  // First, for it may fail, and the engine is not to be made to load for nothing.
   XORBIT_ASSIGN_OR_RETURN(served->server_, HttpServer::Listen(request.address, request.port, request.http));
+  XORBIT_ASSIGN_OR_RETURN(served->sampler_, DiskSampler::Open(runtime, store, options));
   return served;
 }
 

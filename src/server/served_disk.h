@@ -27,11 +27,8 @@ class ServedDisk {
   void Stop() { server_->Stop(); }  // from any thread
 
  private:
-  ServedDisk(const ServeRequest& request, std::unique_ptr<DiskSampler> sampler)
-      : access_(request.access),
-        limit_(request.requests_per_second, std::chrono::steady_clock::now()),
-        log_(request.log),
-        sampler_(std::move(sampler)) {}
+  explicit ServedDisk(const ServeRequest& request)
+      : access_(request.access), limit_(request.requests_per_second, std::chrono::steady_clock::now()), log_(request.log) {}
 
   AccessRules access_;
   RateLimit limit_;

@@ -1,0 +1,130 @@
+#include "server/disk_checkpoint.h"
+
+#include "base/text.h"
+#include "interchange/miles_chain.h"
+#include "server/store_paths.h"
+
+namespace xorbit {
+
+Result<std::unique_ptr<DiskCheckpoint>> DiskCheckpoint::Open(const Runtime& runtime, ObjectStore& store,
+                                                             const DiskSource& source) {
+  XORBIT_ASSIGN_OR_RETURN(FileTarget target, FileTarget::Open(*runtime.file_ops, source.checkpoint, runtime.threads));
+  const Result<Stream> stream = Stream::Open(store, source.stream_id);
+  const bool has_none = stream.status().code() == Code::kNotFound && source.stream_id.empty();
+  if (!stream.ok() && !has_none) return stream.status();
+  std::unique_ptr<DiskCheckpoint> opened;
+  opened.reset(new DiskCheckpoint(runtime, store, source, std::move(target)));  // tidy-allow: private
+  opened->has_stream_ = stream.ok();
+  XORBIT_RETURN_IF_ERROR(opened->Prove().status());
+  return opened;
+}
+
+Result<std::vector<FileStamp>> DiskCheckpoint::Stamp() const {
+  XORBIT_RETURN_IF_ERROR(target_.CheckPlace());
+  XORBIT_ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Open(source_.checkpoint));
+  return StampFiles(checkpoint);
+}
+
+Result<uint64_t> DiskCheckpoint::Prove() {
+  const std::optional<uint64_t> known = version();
+  XORBIT_ASSIGN_OR_RETURN(std::vector<FileStamp> stamps, Stamp());
+  if (known && stamps == proven_) return *known;
+  SetVersion({});
+  XORBIT_RETURN_IF_ERROR(target_.Recover(RecoveryDirection::kUndo).status());
+  // The files' times are taken before the bytes are read: what is changed meanwhile is read again the next time.
+  XORBIT_ASSIGN_OR_RETURN(stamps, Stamp());
+  XORBIT_ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Open(source_.checkpoint));
+  XORBIT_ASSIGN_OR_RETURN(const uint64_t version, FindVersion(checkpoint));
+  proven_ = std::move(stamps);
+  SetVersion(version);
+  return version;
+}
+
+Result<uint64_t> DiskCheckpoint::FindVersion(const Checkpoint& checkpoint) {
+  const std::string name = Quoted(source_.checkpoint.string());
+  if (!has_stream_) {
+    XORBIT_ASSIGN_OR_RETURN(const MilesChain chain, MilesChain::Open(source_.store_root, checkpoint.layout()));
+    XORBIT_ASSIGN_OR_RETURN(const auto version, chain.VersionOf(checkpoint.all_tensor_bytes(), runtime_.threads));
+    if (version) return *version;
+    return RefusedError(name + " is no version of the weight_v folders in " + Quoted(source_.store_root.string()) +
+                        ": seed it again from a version that is one");
+  }
+  XORBIT_ASSIGN_OR_RETURN(Stream stream, Stream::Open(store_, source_.stream_id));
+  XORBIT_RETURN_IF_ERROR(RequireSameLayout(checkpoint.layout(), name, stream.layout(), "the stream"));
+  const StateDigest state =
+      runtime_.backend->Scan(checkpoint.layout(), checkpoint.all_tensor_bytes(), ScanScope::kAll, runtime_.threads);
+  XORBIT_ASSIGN_OR_RETURN(const std::optional<uint64_t> version, VersionOfState(stream, state));
+  if (version) return *version;
+  return RefusedError(name + " is no version of the stream: bring it to one with xorbit pull");
+}
+
+Status DiskCheckpoint::CheckUnchanged() const {
+  XORBIT_ASSIGN_OR_RETURN(const std::vector<FileStamp> stamps, Stamp());
+  if (stamps == proven_) return {};
+  return RefusedError("the files of " + Quoted(source_.checkpoint.string()) + " were changed meanwhile, by no xorbit process");
+}
+
+Result<PulledDisk> DiskCheckpoint::Pull(std::optional<uint64_t> target, const std::optional<std::string>& source_dir) {
+  XORBIT_ASSIGN_OR_RETURN(const uint64_t from, Prove());
+  Result<PulledDisk> pulled = has_stream_ ? PullStream(from, target, source_dir) : PullFolders(from, target, source_dir);
+  if (!pulled.ok()) static_cast<void>(Prove());  // what failed may have left another version, or none
+  return pulled;
+}
+
+Result<PulledDisk> DiskCheckpoint::PullStream(uint64_t from, std::optional<uint64_t> target,
+                                              const std::optional<std::string>& source_dir) {
+  if (source_dir) return RefusedError("the checkpoint follows a stream: leave source_dir out");
+  XORBIT_ASSIGN_OR_RETURN(const PulledCheckpoint result,
+                          PullCheckpoint(runtime_, store_, source_.stream_id, &target_, source_.checkpoint, target));
+  XORBIT_RETURN_IF_ERROR(NoteProven(result.version));
+  return PulledDisk{from, result.version, result.change_count, result.fetched_bytes};
+}
+
+Result<PulledDisk> DiskCheckpoint::PullFolders(uint64_t from, std::optional<uint64_t> target,
+                                               const std::optional<std::string>& source_dir) {
+  std::error_code error;
+  XORBIT_ASSIGN_OR_RETURN(const fs::path folder, FindInStore(source_.store_root, source_dir.value_or("."), "source_dir"));
+  // Another folder is another run, whose versions say nothing about what this checkpoint was proven to be.
+  if (!fs::equivalent(folder, source_.store_root, error)) {
+    return RefusedError("source_dir is not the folder whose versions this sampler serves, " +
+                        Quoted(source_.store_root.string()));
+  }
+  if (target.value_or(from) < from) {
+    return RefusedError("the checkpoint is version " + std::to_string(from) +
+                        ", and weight_v folders do not lead back: seed it again for version " + std::to_string(*target));
+  }
+  std::vector<MilesStep> way;
+  {
+    XORBIT_ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Open(source_.checkpoint));
+    XORBIT_ASSIGN_OR_RETURN(way, FindMilesWay(source_.store_root, checkpoint.layout(), from, target));
+  }
+  PulledDisk pulled;
+  pulled.from = pulled.version = from;
+  // One by one: each is crash-safe by itself, and what is done stays done.
+  for (const MilesStep& step : way) {
+    XORBIT_ASSIGN_OR_RETURN(const ApplySummary applied,
+                            ApplyInPlace(runtime_, &target_, source_.checkpoint, {step.folder}, Direction::kForward));
+    XORBIT_RETURN_IF_ERROR(NoteProven(step.version));
+    pulled.change_count += applied.change_count;
+    pulled.version = step.version;
+  }
+  return pulled;
+}
+
+Status DiskCheckpoint::NoteProven(uint64_t version) {
+  XORBIT_ASSIGN_OR_RETURN(proven_, Stamp());
+  SetVersion(version);
+  return {};
+}
+
+std::optional<uint64_t> DiskCheckpoint::version() const {
+  const std::lock_guard lock(mutex_);
+  return version_;
+}
+
+void DiskCheckpoint::SetVersion(std::optional<uint64_t> version) {
+  const std::lock_guard lock(mutex_);
+  version_ = version;
+}
+
+}  // namespace xorbit

@@ -1,0 +1,72 @@
+// The engine beside a checkpoint on the disk: has it load, and knows what it holds. Nothing is known but what the engine itself
+// has said, and that only as long as it is the same engine: whoever asks for readiness has it asked again.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "server/engine_call.h"
+
+namespace xorbit {
+
+struct DiskEngineOptions {
+  EngineKind kind = EngineKind::kSglang;
+  std::string url;  // as the user named it
+  HttpEndpoint endpoint;
+  std::string token;
+  std::chrono::milliseconds call_limit{10'000};
+  std::chrono::milliseconds load_limit{600'000};
+  std::chrono::milliseconds probe_limit{2'000};
+};
+
+// Thread-safe.
+class DiskEngine {
+ public:
+  explicit DiskEngine(DiskEngineOptions options) : options_(std::move(options)) {}
+
+  // Has it load the checkpoint at `path`, which is `version`. `check` says afterwards whether it still is; it is called before
+  // an engine that stands still goes on. After an error it is not ready until this succeeds, unless it was not asked to load:
+  // then all is as before. Messages say what became of the engine.
+  Status Load(const std::string& path, uint64_t version, const ReloadOrder& order, const std::function<Status()>& check);
+  // The engine's own pause, by its name for the mode; empty: the engine's default.
+  Status Pause(const std::string& mode) const;
+  // kRefused while it loads, or what it has loaded is not known.
+  Status Continue() const;
+  Status FlushCache() const;
+
+  // Success if the version is known and the engine that loaded it answers. One that names the version is known again by that
+  // name; of one that does not, it is only noticed that nobody answers.
+  Status Readiness();
+  std::optional<uint64_t> version() const;  // that it has loaded; nothing while nobody knows
+  bool names_version() const;               // whether it says so itself when it is asked
+  std::string label_error() const;          // why it could not be told what its replies are to name; empty: it was told
+  const DiskEngineOptions& options() const { return options_; }
+
+ private:
+  struct Knowledge {
+    uint64_t version = 0;
+    bool names_version = false;
+    std::string label_error;
+    std::string unknown = "it has loaded nothing yet";  // why nobody knows what it holds; empty: `version` is known
+    uint64_t change_count = 0;
+  };
+
+  Status Call(const EngineCall& call, std::chrono::milliseconds limit) const;
+  Status LoadVllm(const EngineCall& load, uint64_t version, const ReloadOrder& order, const std::function<Status()>& check);
+  Status LoadSglang(const EngineCall& load, uint64_t version, const std::function<Status()>& check);
+  Result<std::optional<std::string>> AskLabel(std::chrono::milliseconds limit) const;
+  Status Know(uint64_t version, const Status& labelled);
+  void Forget(const std::string& why);
+  Status Probe(const Knowledge& known, bool* is_lost) const;
+  Knowledge Copy() const;
+
+  const DiskEngineOptions options_;
+  mutable std::mutex load_mutex_;  // held by Load and Continue; locked before mutex_
+  mutable std::mutex mutex_;
+  Knowledge known_;  // guarded by mutex_
+};
+
+}  // namespace xorbit

@@ -1,0 +1,110 @@
+// What is known of the engine beside a checkpoint on the disk: engines that fail at any step of a load, that die, that are
+// restarted, and that say what they hold, or do not.
+#include "server/disk_engine.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "server/testing/disk_fixture.h"
+
+namespace xorbit {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class DiskEngineTest : public DiskFixture {
+ protected:
+  DiskEngineTest() { model_.live().PublishAll(); }
+};
+
+TEST_F(DiskEngineTest, ALoadThatFailsLeavesVllmStandingUntilOneSucceeds) {
+  const auto sampler = Open(EngineKind::kVllm);
+  ASSERT_TRUE(sampler.ok()) << sampler.status().message();
+  EXPECT_THAT(engine_.Take(),
+              ElementsAre("/pause", "/collective_rpc", "/reset_prefix_cache", "/update_weight_version", "/resume"));
+  ASSERT_EQ(Post(**sampler, "/pull_weights", R"({"target_version":2})").status, 200);
+  engine_.AnswerWith("/collective_rpc", 200, R"({"success":false,"message":"out of memory"})");
+  const HttpReply failed = Post(**sampler, "/update_weights_from_disk", "");
+  EXPECT_THAT(failed.body, HasSubstr("out of memory"));
+  EXPECT_THAT(failed.body, HasSubstr("the engine is left paused"));
+  EXPECT_THAT(engine_.Take(), ElementsAre("/pause", "/collective_rpc"));
+  EXPECT_THAT((*sampler)->engine().Readiness().message(), HasSubstr("nobody knows what the engine holds"));
+  EXPECT_EQ(Post(**sampler, "/continue_generation", "").status, 409);
+  engine_.AnswerProperly();
+  EXPECT_EQ(Post(**sampler, "/update_weights_from_disk", "").status, 200);
+  EXPECT_EQ(Health(**sampler), 200);
+  EXPECT_EQ(engine_.loaded(), DigestOf(2));
+}
+
+TEST_F(DiskEngineTest, WhatFailsAroundALoadIsToldApart) {
+  const auto sampler = Open(EngineKind::kVllm);
+  ASSERT_TRUE(sampler.ok()) << sampler.status().message();
+  const auto load = [&] {
+    engine_.Take();
+    return Post(**sampler, "/update_weights_from_disk", "");
+  };
+  // Not asked to load: it goes on with what it had.
+  engine_.AnswerWith("/pause", 500, "");
+  EXPECT_EQ(load().status, 409);
+  EXPECT_THAT(engine_.Take(), ElementsAre("/pause", "/resume"));
+  EXPECT_EQ(Health(**sampler), 200);
+  // With a cache of other weights it must not go on.
+  engine_.AnswerProperly();
+  engine_.AnswerWith("/reset_prefix_cache", 500, "");
+  EXPECT_THAT(load().body, HasSubstr("the engine is left paused"));
+  EXPECT_THAT(engine_.Take(), ElementsAre("/pause", "/collective_rpc", "/reset_prefix_cache"));
+  EXPECT_EQ(Health(**sampler), 503);
+  // A label is no reason to stand still.
+  engine_.AnswerProperly();
+  engine_.AnswerWith("/update_weight_version", 404, "");
+  EXPECT_EQ(load().status, 200);
+  EXPECT_EQ(engine_.Take().back(), "/resume");
+  EXPECT_EQ(Health(**sampler), 200);
+  EXPECT_FALSE((*sampler)->engine().names_version());
+  EXPECT_THAT(Ask(**sampler, "GET", "/server_info", "").body, HasSubstr("/update_weight_version answered 404"));
+}
+
+TEST_F(DiskEngineTest, AtStartTheErrorSaysThatItIsLeftPaused) {
+  engine_.AnswerWith("/collective_rpc", 200, "<html>please log in</html>");
+  EXPECT_THAT(Open(EngineKind::kVllm).status().message(), HasSubstr("the engine is left paused"));
+}
+
+TEST_F(DiskEngineTest, AnEngineThatIsRestartedOrGoneIsNotReady) {
+  const auto sampler = Open();
+  ASSERT_TRUE(sampler.ok()) << sampler.status().message();
+  EXPECT_TRUE((*sampler)->engine().names_version());
+  EXPECT_EQ(Health(**sampler), 200);
+  engine_.Restart();
+  const HttpReply health = Ask(**sampler, "GET", "/health", "");
+  EXPECT_EQ(health.status, 503);
+  EXPECT_THAT(health.body, HasSubstr("it was restarted, or loaded by somebody else"));
+  EXPECT_EQ((*sampler)->version(), std::nullopt);
+  EXPECT_EQ(Post(**sampler, "/update_weights_from_disk", "").status, 200);
+  EXPECT_EQ(Health(**sampler), 200);
+  engine_.Kill();
+  EXPECT_THAT(Ask(**sampler, "GET", "/health", "").body, HasSubstr("the engine is not there"));
+  engine_.Restart();
+  EXPECT_EQ(Health(**sampler), 503);
+}
+
+TEST_F(DiskEngineTest, OneThatNamesNoVersionIsLostWhenItIsNotThere) {
+  engine_.AnswerWith("/model_info", 404, "");
+  const auto sampler = Open();
+  ASSERT_TRUE(sampler.ok()) << sampler.status().message();
+  EXPECT_EQ(Health(**sampler), 200);
+  engine_.Kill();
+  EXPECT_EQ(Health(**sampler), 503);
+  engine_.Restart();
+  EXPECT_EQ(Health(**sampler), 503);  // nobody can tell that it is another
+  EXPECT_EQ(Post(**sampler, "/update_weights_from_disk", "").status, 200);
+  EXPECT_EQ(Health(**sampler), 200);
+}
+
+TEST_F(DiskEngineTest, OneThatNamesAnotherVersionHasNotLoadedThisOne) {
+  engine_.AnswerWith("/model_info", 200, R"({"weight_version":"default"})");
+  EXPECT_THAT(Open().status().message(), HasSubstr("and names 'default'"));
+}
+
+}  // namespace
+}  // namespace xorbit

@@ -1,0 +1,66 @@
+#include "server/engine_call.h"
+
+#include "base/json.h"
+#include "base/text.h"
+
+namespace xorbit {
+namespace {
+
+constexpr uint32_t kReplyDepth = 16;
+
+// Null if the body is no JSON object.
+Json ObjectOf(const HttpReply& reply) {
+  const Result<Json> json = ParseJson(reply.body, JsonShape::Object({"success", "weight_version"}), kReplyDepth);
+  return json.ok() && json->is_object() ? *json : Json();
+}
+
+bool MeansDone(ReplyRule rule, const HttpReply& reply) {
+  if (reply.status < 200 || reply.status > 299) return false;
+  const Json object = ObjectOf(reply);
+  const Json success = object.is_object() && object.contains("success") ? object["success"] : Json();
+  switch (rule) {
+    case ReplyRule::kSaysSuccess:
+      return success.is_boolean() && success.get<bool>();
+    case ReplyRule::kObjectOrNothing:
+      if (!object.is_object() && !(reply.status == 200 && reply.body.empty())) return false;
+      break;
+    case ReplyRule::kNoComplaint:
+      break;
+  }
+  return success.is_null() || (success.is_boolean() && success.get<bool>());
+}
+
+std::string NameOf(const EngineCall& call) { return "the engine's " + call.path; }
+
+}  // namespace
+
+Result<HttpReply> CallEngineServer(const EngineAddress& engine, const EngineCall& call, HttpDeadline deadline) {
+  HttpCall http;
+  http.method = call.method;
+  http.path = call.path;
+  http.body = call.body;
+  http.token = engine.token;
+  http.sync_id = engine.sync_id;
+  Result<HttpReply> reply = CallHttp(engine.endpoint, http, deadline);
+  if (!reply.ok()) return reply.status().WithContext(NameOf(call));
+  return reply;
+}
+
+Status AskEngine(const EngineAddress& engine, const EngineCall& call, HttpDeadline deadline) {
+  XORBIT_ASSIGN_OR_RETURN(const HttpReply reply, CallEngineServer(engine, call, deadline));
+  return CheckReply(call, reply);
+}
+
+Status CheckReply(const EngineCall& call, const HttpReply& reply) {
+  if (MeansDone(call.rule, reply)) return {};
+  return RefusedError(NameOf(call) + " answered " + std::to_string(reply.status) + ": " + Quoted(reply.body));
+}
+
+std::optional<std::string> LabelIn(const HttpReply& reply) {
+  const Json object = ObjectOf(reply);
+  if (reply.status != 200 || !object.is_object() || !object.contains("weight_version")) return std::nullopt;
+  const Json& label = object["weight_version"];
+  return label.is_string() ? std::optional(label.get<std::string>()) : std::nullopt;
+}
+
+}  // namespace xorbit

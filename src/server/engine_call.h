@@ -1,0 +1,28 @@
+// One call to the server of an engine, and whether what it answers means that it has done what it was asked.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "server/engine_link.h"
+#include "transport/http_client.h"
+
+namespace xorbit {
+
+struct EngineAddress {
+  HttpEndpoint endpoint;
+  std::string token;    // empty: none
+  std::string sync_id;  // empty: none
+};
+
+// What the engine answered, whatever its status. kIo, kCorrupt as of CallHttp.
+Result<HttpReply> CallEngineServer(const EngineAddress& engine, const EngineCall& call, HttpDeadline deadline);
+// The same; kRefused unless the answer means success (CheckReply).
+Status AskEngine(const EngineAddress& engine, const EngineCall& call, HttpDeadline deadline);
+
+// kRefused unless the reply means that the call was done, by the call's rule.
+Status CheckReply(const EngineCall& call, const HttpReply& reply);
+// "weight_version" of a reply that is a JSON object and has one.
+std::optional<std::string> LabelIn(const HttpReply& reply);
+
+}  // namespace xorbit

@@ -1,0 +1,58 @@
+// Which replies of an engine, or of whatever answers in its place, mean that it has done what it was asked.
+#include "server/engine_call.h"
+
+#include <gtest/gtest.h>
+
+namespace xorbit {
+namespace {
+
+bool IsDone(const EngineCall& call, int status, const std::string& body) {
+  HttpReply reply;
+  reply.status = status;
+  reply.body = body;
+  return CheckReply(call, reply).ok();
+}
+
+TEST(EngineCallTest, ALoadIsBelievedOnlyByTheWordOfTheEngine) {
+  const EngineCall sglang = LoadCall(EngineKind::kSglang, "/model", 3, {});
+  const EngineCall vllm = LoadCall(EngineKind::kVllm, "/model", 3, {});
+  EXPECT_TRUE(IsDone(sglang, 200, R"({"success": true, "message": "ok", "num_paused_requests": 0})"));
+  EXPECT_TRUE(IsDone(vllm, 200, R"({"results": [null, null]})"));
+  EXPECT_TRUE(IsDone(vllm, 200, ""));
+  EXPECT_FALSE(IsDone(sglang, 200, R"({"results": [null]})"));
+  EXPECT_FALSE(IsDone(sglang, 200, ""));
+  for (const EngineCall& call : {sglang, vllm}) {
+    for (const char* body : {"<html>login</html>", "{\"success\" : false}", "{\"success\":\n false}", R"({"success":0})",
+                             R"({"success":"true"})", "[]", "true", "{\"success\":true", "{\"success\":true}{}"}) {
+      EXPECT_FALSE(IsDone(call, 200, body)) << call.path << " " << body;
+    }
+    EXPECT_FALSE(IsDone(call, 204, ""));
+    EXPECT_FALSE(IsDone(call, 302, ""));
+    EXPECT_FALSE(IsDone(call, 500, R"({"success":true})"));
+  }
+}
+
+TEST(EngineCallTest, OtherCallsAreDoneUnlessTheEngineComplains) {
+  const EngineCall flush = FlushCall(EngineKind::kSglang);
+  EXPECT_TRUE(IsDone(flush, 200, "Cache flushed.\nPlease check backend logs for more details."));
+  EXPECT_TRUE(IsDone(flush, 200, ""));
+  EXPECT_TRUE(IsDone(flush, 200, R"({"success":true})"));
+  EXPECT_FALSE(IsDone(flush, 200, "{\"success\" : false}"));
+  EXPECT_FALSE(IsDone(flush, 400, ""));
+}
+
+TEST(EngineCallTest, ReadsTheVersionThatAnEngineNames) {
+  HttpReply reply;
+  reply.body = R"({"model_path":"/m","tokenizer_path":"/m","is_generation":true,"weight_version":"7"})";
+  EXPECT_EQ(LabelIn(reply), "7");
+  for (const char* body : {R"({"weight_version":7})", "{}", "", "null", R"(["weight_version"])"}) {
+    reply.body = body;
+    EXPECT_EQ(LabelIn(reply), std::nullopt) << body;
+  }
+  reply.body = R"({"weight_version":"7"})";
+  reply.status = 404;
+  EXPECT_EQ(LabelIn(reply), std::nullopt);
+}
+
+}  // namespace
+}  // namespace xorbit

@@ -89,6 +89,18 @@ class ServeCommandLineTest(unittest.TestCase):
         status, checked = sampler.post("/weights_checker", action="checksum")
         self.assertEqual((status, checked["weight_version"]), (200, version), checked)
 
+    def test_a_start_at_the_newest_version(self) -> None:
+        self.publish(1)
+        self.publish(2)
+        sampler = self.serve("--start-newest", 64, "--follow")
+        self.assertEqual(sampler.announced["version"], 2)
+        self.assert_exact(sampler, "2")
+        self.publish(3)
+        sampler.await_version("3")
+        self.assertEqual(sampler.stop()[0], 0)
+        refused = run("serve", "--attach", self.folder / "nothing", "--store", self.store, "--start-newest", 64, expect=2)
+        self.assertIn("--start-newest", refused.stderr)
+
     def test_an_update_step_by_step(self) -> None:
         sampler = self.serve("--engine-id", "engine-a")
         self.assertEqual(sampler.announced["version"], 0)

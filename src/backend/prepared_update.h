@@ -60,6 +60,9 @@ struct PrepareOptions {
   // This memory holds only part of the elements that count. A record's digests are then sums over several ranks: nobody can
   // compare them alone, and `sums` is what the cohort has to add up.
   bool partial = false;
+  // The payloads are portions of a delta's (payload/portions.h), so what can only be judged over all of it is not: whether tied
+  // weights change alike, and the digests of each payload's whole change.
+  bool is_portion = false;
   // Keeps the changes in live coordinates if they take no more than this, so that decoding and map search leave the pause. 0:
   // never. On a device only whether it is 0: dense changes may take half of the memory that is free there.
   uint64_t localise_budget_bytes = kDefaultLocaliseBytes;

@@ -92,6 +92,9 @@ Result<Answer> RunServe(Session& session, const ServeOptions& options, bool json
         "that "
         "an engine loads");
   }
+  if (request.start_up_bytes > 0 && request.checkpoint.empty()) {
+    return UsageError("--start-newest is for a CHECKPOINT that is loaded: others may read attached weights");
+  }
   XORBIT_ASSIGN_OR_RETURN(request.access.admin_token, ReadToken(options.admin_token_file));
   XORBIT_ASSIGN_OR_RETURN(request.access.read_token, ReadToken(options.read_token_file));
   XORBIT_ASSIGN_OR_RETURN(request.engine, ReadEngine(options));
@@ -145,6 +148,10 @@ void AddServeCommand(CLI::App& app, Invocation* invocation) {
   command->add_option("--port", request.port, "Where to listen; 0: the system chooses, and it is printed (0)");
   command->add_option("--address", request.address, "An IPv4 address of this machine (127.0.0.1)");
   command->add_flag("--follow", request.follows, "Take every new version by itself; updates over HTTP are refused then");
+  command->add_option_function<uint64_t>(
+      "--start-newest", [options](const uint64_t& megabytes) { options->request.start_up_bytes = megabytes << 20; },
+      "First bring the CHECKPOINT to the newest version, with so many megabytes for payloads: a delta of any size, before "
+      "anybody reads");
   command->add_option("--engine-id", request.engine_id, "What drivers know this sampler by (host name and process)");
   command->add_option("--admin-token-file", options->admin_token_file,
                       "File with the bearer token of who may change what is served");

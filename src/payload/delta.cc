@@ -10,15 +10,15 @@
 namespace xorbit {
 namespace {
 
-Status CheckFileBytes(const ManifestOwner& owner, ConstBytes bytes, bool verify_hashes) {
-  if (bytes.size() != owner.byte_count) {
-    return CorruptError("has " + std::to_string(bytes.size()) + " bytes, but the manifest says " +
-                        std::to_string(owner.byte_count));
+Status CheckFileBytes(const ManifestOwner& owner, ConstBytes bytes, const OpenOptions& options) {
+  const uint64_t expected = options.heads_only ? owner.head_byte_count : owner.byte_count;
+  if (bytes.size() != expected) {
+    return CorruptError("has " + std::to_string(bytes.size()) + " bytes, but the manifest says " + std::to_string(expected));
   }
-  if (!verify_hashes) return {};
+  if (!options.verify_hashes) return {};
   if (Sha256Of(bytes.first(owner.head_byte_count)) != owner.head_sha256)
     return CorruptError("its head does not match its SHA-256");
-  if (Sha256Of(bytes) != owner.sha256) return CorruptError("does not match its SHA-256");
+  if (!options.heads_only && Sha256Of(bytes) != owner.sha256) return CorruptError("does not match its SHA-256");
   return {};
 }
 
@@ -41,10 +41,13 @@ Status CheckAgainstManifest(const Manifest& manifest, uint32_t owner_index, cons
 Status ParsePayloads(Delta* delta, const OpenOptions& options) {
   for (uint32_t i = 0; i < delta->files.size(); ++i) {
     const std::string where = (delta->folder / delta->manifest.owners[i].file).string();
-    auto payload = ParsePayload(delta->layout, delta->files[i].bytes());
+    const ConstBytes bytes = delta->files[i].bytes();
+    auto payload = options.heads_only ? ParsePayloadHead(delta->layout, bytes, delta->manifest.owners[i].byte_count)
+                                      : ParsePayload(delta->layout, bytes);
     if (!payload.ok()) return payload.status().WithContext(where);
     XORBIT_RETURN_IF_ERROR(CheckAgainstManifest(delta->manifest, i, *payload).WithContext(where));
-    if (options.verify_hashes) XORBIT_RETURN_IF_ERROR(VerifyChunks(*payload, options.threads).WithContext(where));
+    if (options.verify_hashes && !options.heads_only)
+      XORBIT_RETURN_IF_ERROR(VerifyChunks(*payload, options.threads).WithContext(where));
     delta->payloads.push_back(std::move(payload).value());
   }
   std::vector<const SegmentMap*> segments;
@@ -70,8 +73,7 @@ Result<Delta> OpenDelta(fs::path folder, Manifest manifest, Layout layout, std::
   for (const PayloadBytes& file : delta.files) delta.total_file_bytes += file.bytes().size();
   XORBIT_RETURN_IF_ERROR(ParallelFor(options.threads, delta.files.size(), [&](uint64_t i) {
     const ManifestOwner& owner = delta.manifest.owners[i];
-    return CheckFileBytes(owner, delta.files[i].bytes(), options.verify_hashes)
-        .WithContext((delta.folder / owner.file).string());
+    return CheckFileBytes(owner, delta.files[i].bytes(), options).WithContext((delta.folder / owner.file).string());
   }));
   XORBIT_RETURN_IF_ERROR(ParsePayloads(&delta, options));
   return delta;

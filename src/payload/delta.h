@@ -39,6 +39,9 @@ struct Delta {
 struct OpenOptions {
   int threads = 1;
   bool verify_hashes = true;  // whole-file and head SHA-256, chunk SHA-256
+  // The files hold their payloads' heads and nothing else: bodies are then fetched and verified chunk by chunk (portions.h),
+  // and no hash is compared but the heads'.
+  bool heads_only = false;
 };
 
 // Puts a delta together: everything is checked that can be checked without decoding, unless told otherwise. An error names the

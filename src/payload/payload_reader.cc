@@ -103,6 +103,7 @@ Result<PayloadSegment> ParseSegment(const Layout& layout, const SegmentRecord& r
   XORBIT_ASSIGN_OR_RETURN(segment.view.records, slicer->Section(record.records_bytes));
   XORBIT_ASSIGN_OR_RETURN(segment.view.outer, slicer->Section(record.outer_bytes));
   XORBIT_ASSIGN_OR_RETURN(segment.view.body, slicer->Body(record.body_bytes));
+  segment.body_bytes = record.body_bytes;
   return segment;
 }
 
@@ -172,21 +173,26 @@ Result<PayloadView> ParsePayloadHead(const Layout& layout, ConstBytes head, uint
 }
 
 Status VerifyChunks(const PayloadView& payload, int threads) {
+  return VerifyChunks(payload, 0, payload.chunks.size(), payload.body, threads);
+}
+
+Status VerifyChunks(const PayloadView& payload, uint64_t first, uint64_t end, ConstBytes bytes, int threads) {
+  const std::span<const ChunkRecord> chunks = std::span(payload.chunks).subspan(first, end - first);
   std::vector<uint64_t> begin_of;
   uint64_t at = 0;
-  for (const ChunkRecord& chunk : payload.chunks) {
+  for (const ChunkRecord& chunk : chunks) {
     begin_of.push_back(at);
     at += chunk.byte_count;
   }
-  std::vector<uint8_t> matches(payload.chunks.size(), 0);
-  XORBIT_RETURN_IF_ERROR(ParallelFor(threads, payload.chunks.size(), [&](uint64_t i) -> Status {
-    const ChunkRecord& chunk = payload.chunks[i];
-    matches[i] = Sha256Of(payload.body.subspan(begin_of[i], chunk.byte_count)) == chunk.sha256 ? 1 : 0;
+  std::vector<uint8_t> matches(chunks.size(), 0);
+  XORBIT_RETURN_IF_ERROR(ParallelFor(threads, chunks.size(), [&](uint64_t i) -> Status {
+    matches[i] = Sha256Of(bytes.subspan(begin_of[i], chunks[i].byte_count)) == chunks[i].sha256 ? 1 : 0;
     return {};
   }));
   const auto first_bad = std::find(matches.begin(), matches.end(), 0);
   if (first_bad == matches.end()) return {};
-  return CorruptError("chunk " + std::to_string(first_bad - matches.begin()) + " does not match its SHA-256");
+  const uint64_t index = first + static_cast<uint64_t>(first_bad - matches.begin());
+  return CorruptError("chunk " + std::to_string(index) + " does not match its SHA-256");
 }
 
 }  // namespace xorbit

@@ -17,6 +17,7 @@ namespace xorbit {
 struct PayloadSegment {
   SegmentMap map;
   EncodedSegmentView view;  // into the bytes given to Parse
+  uint64_t body_bytes = 0;  // of the view's body, also where only the head was given
 };
 
 struct PayloadView {
@@ -41,5 +42,8 @@ Result<PayloadView> ParsePayloadHead(const Layout& layout, ConstBytes head, uint
 
 // Hashes every body chunk on `threads` threads: kCorrupt names the first one that does not match.
 Status VerifyChunks(const PayloadView& payload, int threads);
+
+// The same of chunks [first, end), which `bytes` holds end to end.
+Status VerifyChunks(const PayloadView& payload, uint64_t first, uint64_t end, ConstBytes bytes, int threads);
 
 }  // namespace xorbit

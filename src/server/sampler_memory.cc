@@ -6,6 +6,7 @@
 #include "receive/attached_memory.h"
 #include "receive/device_weights.h"
 #include "receive/host_memory.h"
+#include "receive/start_up.h"
 
 namespace xorbit {
 namespace {
@@ -38,6 +39,14 @@ Result<SamplerMemory> LoadOwnMemory(const Runtime& runtime, Stream& stream, cons
   XORBIT_ASSIGN_OR_RETURN(const StateDigest state, ScanAll(runtime, stream, *own.memory));
   XORBIT_ASSIGN_OR_RETURN(own.version, RequireVersion(stream, state, name, "bring it to one with xorbit pull"));
   return own;
+}
+
+Status BringToNewest(const Runtime& runtime, Stream& stream, uint64_t staging_limit_bytes, SamplerMemory* own) {
+  XORBIT_ASSIGN_OR_RETURN(const uint64_t newest, stream.Newest());
+  const StartUpOptions options{.threads = runtime.threads, .staging_limit_bytes = staging_limit_bytes};
+  XORBIT_RETURN_IF_ERROR(StartUp(stream, *runtime.backend, own->memory->live(), own->version, newest, options).status());
+  own->version = newest;
+  return {};
 }
 
 Result<SamplerMemory> AttachMemory(const Runtime& runtime, Stream& stream, const fs::path& attachment, bool has_devices) {

@@ -24,4 +24,7 @@ Result<SamplerMemory> LoadOwnMemory(const Runtime& runtime, Stream& stream, cons
 // which GatedSampler::Start takes back. kUsage if it lies on a device and the backend cannot reach those.
 Result<SamplerMemory> AttachMemory(const Runtime& runtime, Stream& stream, const fs::path& attachment, bool has_devices);
 
+// Takes memory of our own to the newest version, a portion of a delta at a time, at most so many bytes of payloads at once.
+Status BringToNewest(const Runtime& runtime, Stream& stream, uint64_t staging_limit_bytes, SamplerMemory* own);
+
 }  // namespace xorbit

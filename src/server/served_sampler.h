@@ -25,6 +25,9 @@ struct ServeRequest {
   fs::path store_root;    // the folder behind the store: manifests that a request names must lie below it
   std::string stream_id;  // empty: the store's only one
   bool follows = false;
+  // Brings a checkpoint that was loaded to the newest version before anybody may read it (StartUp), with so many bytes for
+  // payloads. 0: it is served as it is, and whoever drives it or follows the stream brings it along.
+  uint64_t start_up_bytes = 0;
   std::string engine_id;
   std::string address = "127.0.0.1";
   uint16_t port = 0;  // the system chooses

@@ -25,6 +25,48 @@ Status OverLimit(const FetchOptions& options) {
                       " bytes that may be staged; raise the limit, or follow more closely");
 }
 
+// The whole payloads of an edge, or their heads.
+Result<Delta> Fetch(Stream& stream, const Edge& edge, const FetchOptions& options, bool heads_only) {
+  const std::string& stream_id = stream.info().stream_id;
+  XORBIT_ASSIGN_OR_RETURN(Manifest manifest, stream.ReadManifest(PlaceOf(edge)));
+  const uint64_t most_bytes = MostDeltaBytes(stream.layout(), manifest.owners.size());
+  const auto bytes_of = [&](const ManifestOwner& owner) { return heads_only ? owner.head_byte_count : owner.byte_count; };
+  uint64_t payload_bytes = 0;
+  uint64_t wanted_bytes = 0;
+  for (const ManifestOwner& owner : manifest.owners) {
+    // Compared one by one, so that the sum cannot wrap.
+    if (owner.byte_count > most_bytes - payload_bytes) {
+      return CorruptError(edge.manifest_key + ": its payloads are larger than any delta of this model");
+    }
+    if (owner.head_byte_count > owner.byte_count)
+      return CorruptError(edge.manifest_key + ": a head is longer than its payload");
+    if (bytes_of(owner) > options.memory_limit_bytes - wanted_bytes) return OverLimit(options);
+    payload_bytes += owner.byte_count;
+    wanted_bytes += bytes_of(owner);
+  }
+  std::vector<Buffer> buffers(manifest.owners.size());
+  XORBIT_RETURN_IF_ERROR(ParallelFor(options.threads, buffers.size(), [&](uint64_t i) -> Status {
+    const ManifestOwner& owner = manifest.owners[i];
+    const std::string key = PayloadKey(stream_id, PlaceOf(edge), owner);
+    // A manifest may say any length; memory is taken for what is there.
+    XORBIT_ASSIGN_OR_RETURN(const ObjectInfo object, stream.store().Stat(key));
+    if (object.byte_count != owner.byte_count) {
+      return CorruptError(key + ": has " + std::to_string(object.byte_count) + " bytes, but the manifest says " +
+                          std::to_string(owner.byte_count));
+    }
+    buffers[i].resize(bytes_of(owner));
+    return stream.store().ReadInto(key, 0, buffers[i]);
+  }));
+  std::vector<PayloadBytes> files;
+  for (Buffer& buffer : buffers) files.emplace_back(std::move(buffer));
+  const uint64_t manifest_bytes = edge.byte_count - std::min(edge.byte_count, payload_bytes);
+  XORBIT_ASSIGN_OR_RETURN(
+      Delta delta, OpenDelta(fs::path(edge.manifest_key).parent_path(), std::move(manifest), stream.layout(), std::move(files),
+                             OpenOptions{options.threads, /*verify_hashes=*/true, heads_only}));
+  delta.total_file_bytes += manifest_bytes;
+  return delta;
+}
+
 // All hops' deltas, or an error and those before the hop that it is of.
 Status FetchHops(Stream& stream, std::span<const Hop> route, const FetchOptions& options, std::vector<Delta>* deltas) {
   uint64_t total_bytes = 0;
@@ -44,39 +86,11 @@ Status FetchHops(Stream& stream, std::span<const Hop> route, const FetchOptions&
 }  // namespace
 
 Result<Delta> FetchDelta(Stream& stream, const Edge& edge, const FetchOptions& options) {
-  const std::string& stream_id = stream.info().stream_id;
-  XORBIT_ASSIGN_OR_RETURN(Manifest manifest, stream.ReadManifest(PlaceOf(edge)));
-  const uint64_t most_bytes = MostDeltaBytes(stream.layout(), manifest.owners.size());
-  uint64_t total_bytes = 0;
-  for (const ManifestOwner& owner : manifest.owners) {
-    // Compared one by one, so that the sum cannot wrap.
-    if (owner.byte_count > most_bytes - total_bytes) {
-      return CorruptError(edge.manifest_key + ": its payloads are larger than any delta of this model");
-    }
-    if (owner.byte_count > options.memory_limit_bytes - total_bytes) return OverLimit(options);
-    total_bytes += owner.byte_count;
-  }
-  std::vector<Buffer> buffers(manifest.owners.size());
-  XORBIT_RETURN_IF_ERROR(ParallelFor(options.threads, buffers.size(), [&](uint64_t i) -> Status {
-    const ManifestOwner& owner = manifest.owners[i];
-    const std::string key = PayloadKey(stream_id, PlaceOf(edge), owner);
-    // A manifest may say any length; memory is taken for what is there.
-    XORBIT_ASSIGN_OR_RETURN(const ObjectInfo object, stream.store().Stat(key));
-    if (object.byte_count != owner.byte_count) {
-      return CorruptError(key + ": has " + std::to_string(object.byte_count) + " bytes, but the manifest says " +
-                          std::to_string(owner.byte_count));
-    }
-    buffers[i].resize(owner.byte_count);
-    return stream.store().ReadInto(key, 0, buffers[i]);
-  }));
-  std::vector<PayloadBytes> files;
-  for (Buffer& buffer : buffers) files.emplace_back(std::move(buffer));
-  const uint64_t manifest_bytes = edge.byte_count - std::min(edge.byte_count, total_bytes);
-  XORBIT_ASSIGN_OR_RETURN(
-      Delta delta, OpenDelta(fs::path(edge.manifest_key).parent_path(), std::move(manifest), stream.layout(), std::move(files),
-                             OpenOptions{options.threads, /*verify_hashes=*/true}));
-  delta.total_file_bytes += manifest_bytes;
-  return delta;
+  return Fetch(stream, edge, options, /*heads_only=*/false);
+}
+
+Result<Delta> FetchHeads(Stream& stream, const Edge& edge, const FetchOptions& options) {
+  return Fetch(stream, edge, options, /*heads_only=*/true);
 }
 
 Result<std::vector<Delta>> FetchRoute(Stream& stream, std::span<const Hop> route, const FetchOptions& options) {

@@ -18,6 +18,9 @@ struct FetchOptions {
 // was removed meanwhile: plan again. kRefused if it takes more than the limit. Thread-safe.
 Result<Delta> FetchDelta(Stream& stream, const Edge& edge, const FetchOptions& options);
 
+// The same of the payloads' heads alone (OpenOptions::heads_only), which count against the limit.
+Result<Delta> FetchHeads(Stream& stream, const Edge& edge, const FetchOptions& options);
+
 // The deltas of a route, in order; all of them are in memory at once, within the limit together. Errors as for one; nothing is
 // fetched of a route whose edges say that they take more.
 Result<std::vector<Delta>> FetchRoute(Stream& stream, std::span<const Hop> route, const FetchOptions& options);

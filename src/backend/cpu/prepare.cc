@@ -41,8 +41,8 @@ class Preparation {
 
   Result<std::unique_ptr<PreparedUpdate>> Prepare() {
     XORBIT_RETURN_IF_ERROR(loop_.ForEach(options_.threads, [&](const RecordTurn& turn) { return Take(turn); }));
-    XORBIT_RETURN_IF_ERROR(aliases_.Finish());
-    XORBIT_RETURN_IF_ERROR(CompareTotals());
+    if (!options_.is_portion) XORBIT_RETURN_IF_ERROR(aliases_.Finish());
+    XORBIT_RETURN_IF_ERROR(AddUpTotals());
     report_.record_count = loop_.record_count();
     for (uint32_t i = 0; i < derived_.size(); ++i) {
       if (derived_[i] != 0) report_.derived.push_back(i);
@@ -123,10 +123,10 @@ class Preparation {
     });
   }
 
-  Status CompareTotals() {
+  Status AddUpTotals() {
     for (size_t p = 0; p < payloads_.size(); ++p) {
       report_.change += found_[p].change();
-      if (options_.partial || !complete_[p] || !payloads_[p].has_digests()) continue;
+      if (options_.partial || options_.is_portion || !complete_[p] || !payloads_[p].has_digests()) continue;
       const StateDigest stated = payloads_[p].change();
       if (found_[p].change() == (options_.direction == Direction::kForward ? stated : StateDigest{} - stated)) continue;
       return RefusedError(

@@ -41,7 +41,7 @@ class DeviceUpdate final : public PreparedUpdate {
     }));
     XORBIT_RETURN_IF_ERROR(ReadCounters());
     XORBIT_RETURN_IF_ERROR(StatusOfReports(plan_, counters()));
-    if (!plan_.ties.empty()) {
+    if (!plan_.ties.empty() && !options.is_portion) {
       XORBIT_ASSIGN_OR_RETURN(const std::vector<TieOnDevice> ties, staged_.ReadTies(stream_.get()));
       XORBIT_RETURN_IF_ERROR(StatusOfTies(plan_, ties));
     }

@@ -129,7 +129,7 @@ Result<PrepareReport> ReportOf(const UpdatePlan& plan, std::span<const PayloadVi
         p < counters.size() ? StateDigest{counters[p].lane0_change, counters[p].lane1_change} : StateDigest{};
     if (p < counters.size()) report.local_change_count += counters[p].local_change_count;
     report.change += found;
-    if (options.partial || !complete[p] || !payloads[p].has_digests()) continue;
+    if (options.partial || options.is_portion || !complete[p] || !payloads[p].has_digests()) continue;
     const StateDigest stated = payloads[p].change();
     if (found == (options.direction == Direction::kForward ? stated : StateDigest{} - stated)) continue;
     return RefusedError("live weights are not the state this delta starts from: the digests of the whole change do not agree");

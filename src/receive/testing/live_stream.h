@@ -21,13 +21,13 @@ class LiveStream {
  public:
   LiveStream(Random& random, const Backend& backend, ObjectStore& store, uint64_t version_count, uint64_t max_elements = 2'000)
       : LiveStream(random, backend, store, version_count, RandomLayout(random, 8, max_elements)) {}
-  LiveStream(Random& random, const Backend& backend, ObjectStore& store, uint64_t version_count, Layout layout)
+  LiveStream(Random& random, const Backend& backend, ObjectStore& store, uint64_t version_count, Layout layout,
+             const std::vector<uint64_t>& densities = {0, 5, 20, 100, 500})
       : random_(random), backend_(backend), layout_(std::move(layout)) {
     states_.emplace_back(random, layout_);
     while (states_.size() < version_count + 1) {
-      const uint64_t densities[] = {0, 5, 20, 100, 500};
       RandomTensors next = states_.back();
-      next.Mutate(random, layout_, densities[Between(random, 0, 4)]);
+      next.Mutate(random, layout_, densities[Between(random, 0, densities.size() - 1)]);
       states_.push_back(std::move(next));
     }
     const StreamInfo info = StreamInfoOf(layout_, states_[0].bytes(), "run");
@@ -41,6 +41,11 @@ class LiveStream {
   const std::vector<RandomTensors>& states() const { return states_; }
   StateDigest DigestOf(uint64_t version) const { return OracleDigest(layout_, states_[version].bytes()); }
 
+  // Of what is published from now on.
+  void SetCodec(CodecId codec, const EncodeOptions& options = {}) {
+    codec_ = codec;
+    encode_ = options;
+  }
   // The next version, from the one before.
   void Publish() {
     const uint64_t version = published_ + 1;
@@ -70,15 +75,15 @@ class LiveStream {
     const std::vector<ConstBytes> after = states_[place.target_version].bytes();
     for (uint32_t i = 0; i < owner_count; ++i) {
       auto encoded = backend_.EncodeDiff(layout_, owners[i], {.bytes = InTensors(owners[i], before)},
-                                         InTensors(owners[i], after), CodecId::kSparse, {});
+                                         InTensors(owners[i], after), codec_, encode_);
       ASSERT_TRUE(encoded.ok()) << encoded.status().message();
-      const auto payload =
-          WritePayload(layout_, {CodecId::kSparse, i, owner_count}, owners[i], std::move(encoded->segments), 1);
+      const auto payload = WritePayload(layout_, {codec_, i, owner_count}, owners[i], std::move(encoded->segments), 1);
       ASSERT_TRUE(payload.ok()) << payload.status().message();
       Receipt receipt;
       receipt.place = place;
       receipt.owner_index = i;
       receipt.owner_count = owner_count;
+      receipt.codec = codec_;
       receipt.owner = ManifestOwnerOf(*payload);
       receipt.base_part = encoded->base;
       std::vector<const SegmentMap*> segments;
@@ -96,6 +101,8 @@ class LiveStream {
   std::vector<RandomTensors> states_;
   std::unique_ptr<Stream> stream_;
   uint64_t published_ = 0;
+  CodecId codec_ = CodecId::kSparse;
+  EncodeOptions encode_;
 };
 
 // Maps of the ranks of a cohort, with shadows, derived tensors and replicas.

@@ -47,7 +47,7 @@ class MaskUpdate final : public PreparedUpdate {
     XORBIT_RETURN_IF_ERROR(ready);
     XORBIT_ASSIGN_OR_RETURN(const std::vector<TileSums> sums, masks_->ReadCountedSums());
     XORBIT_ASSIGN_OR_RETURN(report_, ReportOfMasks(*plan_, payloads, findings.counters, sums, options));
-    if (!plan_->update.ties.empty()) {
+    if (!plan_->update.ties.empty() && !options.is_portion) {
       XORBIT_ASSIGN_OR_RETURN(const std::vector<TieOnDevice> ties, masks_->ReadTies());
       XORBIT_RETURN_IF_ERROR(StatusOfTies(plan_->update, ties));
     }

@@ -28,6 +28,7 @@ nvidia-smi --query-gpu=name,driver_version,clocks.max.sm,memory.total --format=c
 step parity 40 "$check" --parity 60
 step sender-parity 25 "$check" --parity 0 --sender-parity 12
 step mask-parity 30 "$check" --parity 0 --mask-parity 60
+step fuzz-frames 20 "$check" --parity 0 --fuzz-frames 20000
 step receiver-dense 75 "$check" --parity 0 --yardsticks 100 --bf16 100 --percent 10 --repeats 10 --no-undo-log
 step share 60 "$check" --parity 0 --share 111.25
 step mask-bench 60 "$check" --parity 0 --mask-bench 111.25 --mask-codec lz4 snappy --repeats 6
@@ -38,8 +39,8 @@ step dense 50 "$check" --parity 0 --bf16 4 --fp8 4 --percent 10 30 50 --bitmap 0
 step command 40 "$xorbit" bench --backend cuda --share 5 --bf16 5 --yardsticks 5 --percent 1 --csv "$out/command.csv"
 if command -v compute-sanitizer >/dev/null; then
   for tool in memcheck racecheck initcheck; do
-    step "$tool" 60 compute-sanitizer --tool "$tool" --error-exitcode 9 "$check" --parity 1 --mask-parity 1 --sender-parity 3 \
-      --bf16 0.07 --percent 10 --repeats 1 --no-undo-log
+    step "$tool" 60 compute-sanitizer --tool "$tool" --error-exitcode 9 "$check" --parity 1 --mask-parity 1 --fuzz-frames 800 \
+      --sender-parity 3 --bf16 0.07 --percent 10 --repeats 1 --no-undo-log
   done
 fi
 grep -hE '^(time|note|serving),' "$log" >"$out/results.csv"

@@ -1,7 +1,10 @@
 // Half-byte regions that do not end on a word are refused by design; the rest must agree in everything.
 #include "backend_parity.h"
 
+#include <algorithm>
 #include <memory>
+
+#include "backend/portioned_update.h"
 
 namespace xorbit::gpu_check {
 namespace {
@@ -57,6 +60,33 @@ void CheckPrepared(const Backend& cuda_backend, const Backend& cpu_backend, cons
   const Status refused = (*update)->Apply();
   report->Check(refused.code() == Code::kRefused, what + "moved weights were not refused but: " + refused.message());
   report->Check(FirstDifference(c, *c.update.after).empty(), what + "refused: " + FirstDifference(c, *c.update.after));
+}
+
+void CheckByPortions(const Backend& cuda_backend, const Case& c, const PrepareOptions& options, Report* report) {
+  const std::string what = Where(c, "by portions: ");
+  report->Check(SetLive(c, *c.update.before), what + "upload");
+  const std::vector<MutableBytes> regions = RegionsOf(c);
+  const auto read = [&](uint32_t payload_index, uint64_t offset, MutableBytes bytes) {
+    const ConstBytes body = c.update.payloads[payload_index].body;
+    std::copy_n(body.begin() + static_cast<ptrdiff_t>(offset), bytes.size(), bytes.begin());
+    return Status();
+  };
+  for (const bool back : {false, true}) {
+    PrepareOptions one_way = options;
+    one_way.direction = back ? Direction::kInverse : Direction::kForward;
+    Status status;
+    PortionReport portions;
+    // As little as one record needs: nothing is touched before that is known.
+    for (uint64_t limit = 4096;; limit *= 2) {
+      status =
+          ApplyByPortions(cuda_backend, c.layout(), c.update.payloads, read, {&c.map, regions, {}}, limit, one_way, &portions);
+      if (status.message().find("raise the limit") == std::string::npos) break;
+    }
+    if (status.message().find("multiple of 4 bytes") != std::string::npos) return;
+    report->Check(status, what + (back ? "back" : "there"));
+    const RandomTensors& want = back ? *c.update.before : *c.update.after;
+    report->Check(FirstDifference(c, want).empty(), what + FirstDifference(c, want));
+  }
 }
 
 void CheckBackend(const Backend& cuda_backend, const Backend& cpu_backend, const Case& c, Report* report) {

@@ -14,6 +14,9 @@ void CompareReports(const PrepareReport& got, const PrepareReport& want, const s
 void CheckPrepared(const Backend& cuda_backend, const Backend& cpu_backend, const Case& c, const PrepareOptions& options,
                    cuda::testing::Report* report);
 
+// The same update a portion at a time, there and back.
+void CheckByPortions(const Backend& cuda_backend, const Case& c, const PrepareOptions& options, cuda::testing::Report* report);
+
 void CheckBackend(const Backend& cuda_backend, const Backend& cpu_backend, const Case& c, cuda::testing::Report* report);
 
 }  // namespace xorbit::gpu_check

@@ -43,6 +43,7 @@ struct Options {
   int repeats = 20;
   BenchOptions bench;
   uint64_t mask_parity_count = 0;
+  uint64_t fuzz_frame_count = 0;
   double mask_gigabytes = 0;
   MaskBenchOptions masks;
   double send_parity_seconds = 0;
@@ -81,6 +82,7 @@ int Run(const Options& options) {
   if (options.parity_count > 0) CheckParity(options.first_seed, options.parity_count, &report);
   report.Note("parity", "checks", std::to_string(report.check_count()));
   if (options.mask_parity_count > 0) CheckMasks(options.first_seed, options.mask_parity_count, options.masks.decoders, &report);
+  if (options.fuzz_frame_count > 0) CheckDamagedFrames(options.first_seed, options.fuzz_frame_count, &report);
   if (options.send_parity_seconds > 0) CheckSendParity(options.first_seed, options.send_parity_seconds, &report);
   if (options.send_gigabytes > 0) {
     SendBenchOptions send = options.send;
@@ -129,11 +131,15 @@ int main(int argc, char** argv) {
                  "lay out tiles with a change in so many bytes or fewer; several may be tried, 0 is never");
   app.add_flag("!--no-undo-log", options.bench.with_undo_log, "leave out the variants that need an undo log");
   app.add_option("--mask-parity", options.mask_parity_count, "number of updates of mask codecs to compare with the CPU");
+  app.add_option("--fuzz-frames", options.fuzz_frame_count,
+                 "number of Snappy and of LZ4 frames, three quarters of them damaged, for our decoding kernels");
   app.add_option("--mask-bench", options.mask_gigabytes, "gigabytes of the reference's share (111.25), by mask codecs");
   app.add_option("--mask-codec", options.masks.codecs, "mask codecs of the benchmark; several may be given");
   app.add_option("--mask-slot", options.masks.slot_megabytes, "megabytes of a slot to try; 0 is the default");
   app.add_option("--decoder", options.masks.decoders,
                  "decoders of the benchmark, and more for parity: engine, kernels, cpu, nvcomp:FOLDER");
+  app.add_option("--portion", options.masks.portion_megabytes,
+                 "also take the mask benchmark's updates, or sparse ones, by portions of so many megabytes");
   app.add_flag("--mask-on-host", options.masks.tries_host, "also with frames read over the bus");
   app.add_option("--sender-parity", options.send_parity_seconds, "seconds of comparing the sender's payloads with the CPU's");
   app.add_option("--sender-bench", options.send_gigabytes, "gigabytes of each of two states to encode the difference of (40)");

@@ -11,6 +11,7 @@
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/cuda_memory.h"
 #include "backend/cuda/cuda_status.h"
+#include "backend/cuda/mask/host_inner.h"
 #include "backend/cuda/mask/mask_kernels.h"
 #include "backend/cuda/testing/marked_mask.h"
 #include "backend/cuda/testing/random_mask.h"
@@ -39,6 +40,7 @@ void CheckCase(const Backend& cuda_backend, const Backend& cpu_backend, uint64_t
   const Result<Case> c = MakeCase(cpu_backend, seed, codec.id(), encoding);
   report->Check(c.status(), "making mask seed " + std::to_string(seed));
   if (!c.ok()) return;
+  cuda::DeviceBuffer lent;
   for (const std::string& decoder : decoders) {
     if (codec.id() == CodecId::kZstd && !decoder.empty() && decoder != "cpu") continue;
     PrepareOptions options;
@@ -46,10 +48,19 @@ void CheckCase(const Backend& cuda_backend, const Backend& cpu_backend, uint64_t
     options.masks.slot_bytes = seed % 2 == 0 ? kSmallSlotBytes : 0;
     options.masks.slot_count = static_cast<uint32_t>(2 + seed % 3);
     options.masks.keeps_inner_on_host = seed % 5 == 0;
+    if (seed % 7 == 3) {  // slots that somebody else owns
+      if (lent.byte_count() == 0) {
+        auto made = cuda::DeviceBuffer::Make(options.masks.slot_count * kSmallSlotBytes);
+        report->Check(made.status(), "lent slots");
+        if (made.ok()) lent = std::move(*made);
+      }
+      options.masks.lent_dev = MutableBytes(lent.data_dev(), lent.byte_count());
+    }
     options.partial = seed % 3 == 0;
     options.threads = 2;
     options.throttle = seed % 2 == 0 ? ServingThrottle{1, 1, 1, 1} : ServingThrottle::None();
     CheckPrepared(cuda_backend, cpu_backend, *c, options, report);
+    if (seed % 3 == 1) CheckByPortions(cuda_backend, *c, options, report);
   }
 }
 
@@ -84,8 +95,10 @@ void CheckDamaged(const Backend& cuda_backend, const Backend& cpu_backend, uint6
 // between masks.
 class HostileFrames {
  public:
+  static constexpr uint64_t kFramesOfALaunch = 400;
+
   HostileFrames(InnerKind kind, uint64_t seed) : kind_(kind), random_(seed) {
-    for (int i = 0; i < 400; ++i) {
+    for (uint64_t i = 0; i < kFramesOfALaunch; ++i) {
       const Buffer mask = cuda::testing::RandomMaskBytes(random_, 1 + random_() % (i % 50 == 0 ? 1'000'000 : 5000));
       Buffer frame =
           random_() % 2 == 0 ? cuda::testing::EncodeMaskBytes(kind, mask) : cuda::testing::EncodeByStockLibrary(kind, mask);
@@ -102,11 +115,20 @@ class HostileFrames {
     inner_.resize((inner_.size() + cuda::kInnerAlignment) / cuda::kInnerAlignment * cuda::kInnerAlignment);
   }
 
-  Status Decode(cudaStream_t stream) {
+  // engine_driver: of the memory on the host that the frames are read from, as an engine would; null: from the device's own.
+  Status Decode(const cuda::DriverApi* engine_driver, cudaStream_t stream) {
     const uint64_t count = frames_.size();
-    XORBIT_ASSIGN_OR_RETURN(const cuda::DeviceBuffer inner, cuda::DeviceBuffer::Make(inner_.size()));
-    XORBIT_RETURN_IF_ERROR(Upload(inner.data_dev(), inner_));
-    for (uint64_t i = 0; i < count; ++i) frames_[i].inner = inner.data_dev() + places_[i];
+    cuda::DeviceBuffer inner_dev;
+    cuda::HostInner inner_host;
+    if (engine_driver == nullptr) {
+      XORBIT_ASSIGN_OR_RETURN(inner_dev, cuda::DeviceBuffer::Make(inner_.size()));
+      XORBIT_RETURN_IF_ERROR(Upload(inner_dev.data_dev(), inner_));
+    } else {
+      XORBIT_ASSIGN_OR_RETURN(inner_host, cuda::HostInner::Make(inner_.size(), engine_driver, 0));
+      std::ranges::copy(inner_, inner_host.bytes().begin());
+    }
+    const uint8_t* const inner = engine_driver == nullptr ? inner_dev.data_dev() : inner_host.bytes().data();
+    for (uint64_t i = 0; i < count; ++i) frames_[i].inner = inner + places_[i];
     XORBIT_ASSIGN_OR_RETURN(const cuda::DeviceBuffer slot, cuda::DeviceBuffer::Make(slot_bytes_));
     XORBIT_ASSIGN_OR_RETURN(const cuda::DeviceBuffer groups,
                             cuda::DeviceBuffer::Make(slot_bytes_ / cuda::kGroupWordBytes * sizeof(uint32_t)));
@@ -131,7 +153,9 @@ class HostileFrames {
     return Download({reinterpret_cast<uint8_t*>(lengths_.data()), count * sizeof(uint32_t)}, lengths.data_dev());
   }
 
-  void Judge(const std::string& what, Report* report) const {
+  uint64_t refused_count() const { return refused_count_; }
+
+  void Judge(const std::string& what, Report* report) {
     for (size_t i = 0; i < frames_.size(); ++i) {
       const FrameOnDevice& frame = frames_[i];
       const Buffer got = cuda::testing::MarkedMask(ConstBytes(slot_).subspan(frame.slot_offset, frame.mask_bytes),
@@ -140,6 +164,7 @@ class HostileFrames {
       const bool is_valid =
           cuda::testing::CodecOf(kind_).Decode(ConstBytes(inner_).subspan(places_[i], frame.inner_bytes), want).ok();
       const bool is_taken = lengths_[i] == frame.mask_bytes;
+      if (!is_taken) ++refused_count_;
       const std::string where = what + ", frame " + std::to_string(i);
       report->Check(i % 4 != 0 || is_taken, where + ": a valid frame was refused");
       if (kind_ == InnerKind::kSnappy) report->Check(is_taken == is_valid, where + ": another verdict than Snappy's");
@@ -162,17 +187,40 @@ class HostileFrames {
   Buffer slot_;
   std::vector<uint32_t> groups_;
   std::vector<uint32_t> lengths_;
+  uint64_t refused_count_ = 0;
 };
 
-void CheckHostile(uint64_t seed, Report* report) {
+// The driver, if it makes memory on the host for an engine, whether or not this machine has one.
+const cuda::DriverApi* EngineDriver(Report* report) {
+  const Result<const cuda::DriverApi*> driver = cuda::FindDriverApi();
+  if (!driver.ok()) {
+    report->Note("engine memory", "made", "no: " + driver.status().message());
+    return nullptr;
+  }
+  uint64_t byte_count = 1;
+  const Result<void*> memory = (*driver)->MakeHostMemory(0, &byte_count);
+  report->Note("engine memory", "made",
+               memory.ok() ? std::to_string(byte_count) + " bytes" : "no: " + memory.status().message());
+  if (!memory.ok()) return nullptr;
+  const Result<bool> is_capable = (*driver)->IsCapable(*memory);
+  report->Note("engine memory", "capable", !is_capable.ok() ? is_capable.status().message() : *is_capable ? "yes" : "no");
+  (*driver)->FreeHostMemory(*memory, byte_count);
+  return *driver;
+}
+
+// Returns how many were refused.
+uint64_t CheckHostile(uint64_t seed, const cuda::DriverApi* engine_driver, Report* report) {
+  uint64_t refused_count = 0;
   for (const InnerKind kind : {InnerKind::kSnappy, InnerKind::kLz4}) {
     const std::string what =
         std::string("hostile ") + (kind == InnerKind::kSnappy ? "Snappy" : "LZ4") + " seed " + std::to_string(seed);
     HostileFrames frames(kind, seed);
-    const Status status = frames.Decode(report->stream());
+    const Status status = frames.Decode(engine_driver, report->stream());
     report->Check(status, what);
     if (status.ok()) frames.Judge(what, report);
+    refused_count += frames.refused_count();
   }
+  return refused_count;
 }
 
 }  // namespace
@@ -190,10 +238,20 @@ void CheckMasks(uint64_t first_seed, uint64_t count, std::span<const std::string
     CheckCase(**cuda_backend, *cpu_backend, seed, codec, all, report);
     CheckDamaged(**cuda_backend, *cpu_backend, seed, codec, report);
     CheckBindings(**cuda_backend, *cpu_backend, seed, report, codec.id());
-    if (seed % 4 == 0) CheckHostile(seed, report);
+    if (seed % 4 == 0) CheckHostile(seed, nullptr, report);
     if (report->failure_count() > 20) break;
   }
   report->Note("mask parity", "checks", std::to_string(report->check_count()));
+}
+
+void CheckDamagedFrames(uint64_t first_seed, uint64_t frame_count, Report* report) {
+  const uint64_t rounds = (frame_count + HostileFrames::kFramesOfALaunch - 1) / HostileFrames::kFramesOfALaunch;
+  uint64_t refused_count = 0;
+  const cuda::DriverApi* const driver = EngineDriver(report);
+  for (uint64_t i = 0; i < rounds && report->failure_count() <= 20; ++i)
+    refused_count += CheckHostile(first_seed + i, i % 2 == 1 ? driver : nullptr, report);
+  report->Note("damaged frames", "decoded", std::to_string(2 * rounds * HostileFrames::kFramesOfALaunch));
+  report->Note("damaged frames", "refused", std::to_string(refused_count));
 }
 
 }  // namespace xorbit::gpu_check

@@ -202,6 +202,7 @@ void CheckParity(uint64_t first_seed, uint64_t count, Report* report) {
     CheckRefusal(*c, report);
     CheckScan(*c, report);
     CheckBackend(**cuda_backend, *backend, *c, report);
+    CheckByPortions(**cuda_backend, *c, {.throttle = ServingThrottle::None()}, report);
     CheckBindings(**cuda_backend, *backend, seed, report);
     Random random(seed + 1'000'000);
     for (int i = 0; i < 8; ++i) CheckDamaged(*backend, *c, random, report);

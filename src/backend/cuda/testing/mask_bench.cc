@@ -2,11 +2,14 @@
 // adds some ten microseconds a batch.
 #include "backend/cuda/testing/mask_bench.h"
 
+#include <algorithm>
+
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/mask/cuda_mask_device.h"
 #include "backend/cuda/mask/decoders.h"
 #include "backend/cuda/mask/inner_staging.h"
 #include "backend/cuda/testing/live_model.h"
+#include "backend/portioned_update.h"
 #include "base/parallel.h"
 #include "base/stopwatch.h"
 
@@ -44,6 +47,39 @@ class MaskStages {
     }
     Add("whole pause", variant, std::move(times_ms));
     live_->Verify(false, Name("undo", variant));
+  }
+
+  // As a sampler that starts up takes an update, there and back, with the payload at hand.
+  void MeasurePortions(const Backend& backend, uint64_t megabytes) {
+    const std::string variant = "by portions of " + std::to_string(megabytes) + " MB";
+    PrepareOptions options;
+    options.threads = DefaultThreadCount();
+    options.throttle = ServingThrottle::None();
+    options.localise_budget_bytes = 0;
+    const std::vector<MutableBytes> regions = live_->bytes();
+    const auto read = [&](uint32_t /*payload_index*/, uint64_t offset, MutableBytes bytes) {
+      const ConstBytes body = model_.payloads.front().body;
+      std::copy_n(body.begin() + static_cast<ptrdiff_t>(offset), bytes.size(), bytes.begin());
+      return Status();
+    };
+    std::vector<double> times_ms;
+    PortionReport portions;
+    for (const bool back : {false, true, false, true}) {
+      options.direction = back ? Direction::kInverse : Direction::kForward;
+      portions = {};
+      const Stopwatch watch;
+      report_->Check(ApplyByPortions(backend, model_.layout, model_.payloads, read, {&model_.map, regions, {}}, megabytes << 20,
+                                     options, &portions),
+                     Name("apply", variant));
+      times_ms.push_back(watch.seconds() * 1e3);
+      live_->Verify(!back, Name("apply", variant));
+    }
+    Add("all of it", variant, std::move(times_ms));
+    report_->Note(codec_, "groups, " + variant, std::to_string(portions.group_count));
+    report_->Note(codec_, "most staged bytes, " + variant, std::to_string(portions.most_staged_bytes));
+    for (const StageTimers::Entry& entry : portions.timers.entries()) {
+      report_->Note(codec_, entry.name + " s, " + variant, std::to_string(entry.seconds));
+    }
   }
 
   // The stages of one pass, each alone.
@@ -138,6 +174,8 @@ void BenchCodec(const std::string& codec, uint64_t byte_count, const MaskBenchOp
   report->Check(backend.status(), "the CUDA backend");
   if (!live.ok() || !backend.ok()) return;
   MaskStages stages(*model, codec, &*live, report);
+  for (const uint64_t megabytes : options.portion_megabytes) stages.MeasurePortions(**backend, megabytes);
+  if (found->id() == CodecId::kSparse) return;  // it has no stages of this kind
   for (const uint64_t megabytes : options.slot_megabytes) {
     for (const bool on_host : options.tries_host ? std::vector<bool>{false, true} : std::vector<bool>{false}) {
       const std::string where = "slots of " + std::to_string(megabytes) + " MB" + (on_host ? ", frames on the host" : "");

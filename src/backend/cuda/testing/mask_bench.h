@@ -13,7 +13,8 @@ struct MaskBenchOptions {
   std::vector<std::string> codecs = {"snappy", "lz4"};
   std::vector<std::string> decoders = {"kernels"};
   std::vector<uint64_t> slot_megabytes = {0};
-  bool tries_host = false;  // frames in host memory too
+  bool tries_host = false;                  // frames in host memory too
+  std::vector<uint64_t> portion_megabytes;  // also by portions that take so much to stage
 };
 
 // The NVFP4-like share of about `byte_count` bytes (MakeShare).

@@ -2,36 +2,10 @@
 #include <map>
 
 #include "server/handlers.h"
+#include "server/metrics_text.h"
 
 namespace xorbit {
 namespace {
-
-class MetricsText {
- public:
-  void Begin(std::string_view name, std::string_view type, std::string_view help) {
-    name_ = name;
-    text_ += "# HELP " + name_ + " " + std::string(help) + "\n# TYPE " + name_ + " " + std::string(type) + "\n";
-  }
-  // `labels` as in {a="b"}, or empty.
-  template <typename Number>
-  void Add(const std::string& labels, Number value) {
-    text_ += name_ + labels + " " + std::to_string(value) + "\n";
-  }
-  template <typename Number>
-  void One(std::string_view name, std::string_view type, std::string_view help, Number value) {
-    Begin(name, type, help);
-    Add("", value);
-  }
-  std::string Take() { return std::move(text_); }
-
- private:
-  std::string name_;
-  std::string text_;
-};
-
-std::string Label(std::string_view key, std::string_view value) {
-  return "{" + std::string(key) + "=\"" + std::string(value) + "\"}";
-}
 
 void AddStanding(SamplerSession& session, MetricsText* text) {
   const SessionReceipt receipt = session.receipt();
@@ -45,14 +19,14 @@ void AddStanding(SamplerSession& session, MetricsText* text) {
   text->One("xorbit_staged_bytes", "gauge", "Of the last update: payloads and what waited beside them.",
             session.counters().counts().staged_bytes);
   text->Begin("xorbit_session_state", "gauge", "1 for the state that the session is in.");
-  text->Add(Label("state", NameOf(receipt.state)), 1);
+  text->Add(MetricsText::Label("state", NameOf(receipt.state)), 1);
 }
 
 void AddUpdates(SamplerSession& session, const ServingCounts& counts, MetricsText* text) {
   const auto follower = session.follower_status();
   text->Begin("xorbit_updates_total", "counter", "Updates by what came of them.");
-  text->Add(Label("result", "applied"), follower ? follower->applied_count : counts.applied_count);
-  text->Add(Label("result", "failed"), follower ? follower->failed_count : counts.failed_count);
+  text->Add(MetricsText::Label("result", "applied"), follower ? follower->applied_count : counts.applied_count);
+  text->Add(MetricsText::Label("result", "failed"), follower ? follower->failed_count : counts.failed_count);
   if (follower) {
     text->One("xorbit_longest_pause_seconds", "gauge", "The longest pause of all updates.", follower->longest_pause_seconds);
   }
@@ -67,7 +41,7 @@ void AddUpdates(SamplerSession& session, const ServingCounts& counts, MetricsTex
   text->Begin("xorbit_pause_phase_seconds_total", "counter",
               "By phase: the engine told, its readers gone, its cache flushed, applied and checked, told to go on.");
   for (const std::string phase : {"gate", "fence", "flush", "apply", "check", "resume"}) {
-    text->Add(Label("phase", phase), phases[phase]);
+    text->Add(MetricsText::Label("phase", phase), phases[phase]);
   }
 }
 
@@ -78,14 +52,8 @@ HttpReply HandleMetrics(SamplerSession& session, const ControlFields& /*fields*/
   const ServingCounts counts = session.counters().counts();
   AddStanding(session, &text);
   AddUpdates(session, counts, &text);
-  text.Begin("xorbit_replies_total", "counter", "Replies by HTTP status.");
-  for (const auto& [status, count] : counts.replies) text.Add(Label("status", std::to_string(status)), count);
-  text.Begin("xorbit_refusals_total", "counter", "Requests that were refused, by reason.");
-  for (const auto& [reason, count] : counts.refusals) text.Add(Label("reason", reason), count);
-  HttpReply reply;
-  reply.content_type = "text/plain; version=0.0.4";
-  reply.body = text.Take();
-  return reply;
+  AddReplies(counts, &text);
+  return text.Reply();
 }
 
 }  // namespace xorbit

@@ -55,8 +55,8 @@ class Round {
   void RunEngine(uint64_t index) {
     std::unique_lock lock(mutex_);
     for (;;) {
-      const DriveOrder order = update_.Next(index, NowMs());
-      changed_.notify_all();  // what the time alone has decided concerns the others too
+      DriveOrder order;
+      Change([&] { order = update_.Next(index, NowMs()); });  // the time alone may decide what concerns the others too
       if (order.step == DriveStep::kOver) return;
       if (order.step == DriveStep::kWait) {
         Wait(lock, order.wake_ms);
@@ -65,9 +65,17 @@ class Round {
       lock.unlock();
       const EngineReply reply = CallEngine(request_.engines[index], options_, request_.rules, order, sync_id_);
       lock.lock();
-      update_.NoteReply(index, order.step, reply, NowMs());
-      changed_.notify_all();
+      Change([&] { update_.NoteReply(index, order.step, reply, NowMs()); });
     }
+  }
+
+  // mutex_ is held. Wakes the others only for what they wait for: all of them for every reply would take time from engines
+  // whose gates are closed.
+  template <typename Body>
+  void Change(Body&& change) {
+    const DrivenUpdate::Outlook before = update_.outlook();
+    change();
+    if (update_.outlook() != before) changed_.notify_all();
   }
 
   void Wait(std::unique_lock<std::mutex>& lock, int64_t wake_ms) {

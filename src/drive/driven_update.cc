@@ -121,11 +121,14 @@ void DrivenUpdate::Settle(int64_t now_ms) {
   if (has_roles_ && !Any({Standing::kApart, Standing::kOpening, Standing::kMember, Standing::kPreparing})) is_decided_ = true;
 }
 
+// Whether some engine is on its way still, so that those that have applied wait with their gates closed.
+bool DrivenUpdate::HasCompany() const {
+  return rules_.is_strict && Any({Standing::kUnknown, Standing::kOccupied, Standing::kKnown, Standing::kApart,
+                                  Standing::kOpening, Standing::kMember, Standing::kPreparing, Standing::kPrepared,
+                                  Standing::kApplying, Standing::kLeaving, Standing::kFencing});
+}
+
 DriveStep DrivenUpdate::StepOf(const DrivenEngine& engine) const {
-  const bool has_company =
-      rules_.is_strict &&
-      Any({Standing::kUnknown, Standing::kOccupied, Standing::kKnown, Standing::kApart, Standing::kOpening, Standing::kMember,
-           Standing::kPreparing, Standing::kPrepared, Standing::kApplying, Standing::kLeaving, Standing::kFencing});
   switch (engine.standing) {
     case Standing::kUnknown:
       return DriveStep::kAsk;
@@ -143,7 +146,7 @@ DriveStep DrivenUpdate::StepOf(const DrivenEngine& engine) const {
     case Standing::kPrepared:
       return is_decided_ || !rules_.is_strict ? DriveStep::kApply : DriveStep::kPoll;
     case Standing::kApplied:
-      return has_company ? DriveStep::kPoll : DriveStep::kResume;
+      return HasCompany() ? DriveStep::kPoll : DriveStep::kResume;
     case Standing::kPreparing:
     case Standing::kApplying:
       return DriveStep::kPoll;

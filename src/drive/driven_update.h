@@ -102,6 +102,16 @@ class DrivenUpdate {
   DriveOrder Next(size_t index, int64_t now_ms);
   void NoteReply(size_t index, DriveStep step, const EngineReply& reply, int64_t now_ms);
 
+  // All of the others that an engine's next step hangs on: whoever waits need ask Next again only when it has changed, or the
+  // order's time has come.
+  struct Outlook {
+    bool has_roles = false;
+    bool is_decided = false;
+    bool is_aborted = false;
+    bool has_company = false;
+    friend bool operator==(const Outlook&, const Outlook&) = default;
+  };
+  Outlook outlook() const { return {has_roles_, is_decided_, !abort_reason_.empty(), HasCompany()}; }
   const std::vector<DrivenEngine>& engines() const { return engines_; }
   uint64_t target() const { return target_; }
   bool is_decided() const { return is_decided_; }
@@ -116,6 +126,7 @@ class DrivenUpdate {
   void AssignRole(DrivenEngine* engine, uint64_t base, int64_t now_ms);
   void Settle(int64_t now_ms);
   bool Any(std::initializer_list<Standing> standings) const;
+  bool HasCompany() const;
   void NoteInfo(size_t index, const EngineReply& reply, int64_t now_ms);
   void NoteRecovered(size_t index, const EngineReply& reply, int64_t now_ms);
   void NoteSession(size_t index, const EngineReply& reply, int64_t now_ms);

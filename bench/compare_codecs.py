@@ -1,17 +1,23 @@
 #!/usr/bin/env python3
 """compare_codecs.py XORBIT [--backend cpu|cuda] [--gigabytes GB] [--gbps X] [--rounds N] [--nvcomp FOLDER] [--csv OUT.csv]
+                  [--row-seconds S] [--seconds S] [--codecs NAME...] [--decoders NAME...]
 
 Every codec with every decoder, end to end in one session: a table laid out like the articles' on Weight Teleportation, whose
 own rows stand below it, marked as reported. Sender: from the step's end until all payloads are stored. Receiver: fetching,
 checking and preparing, while the engine serves. Pause: the engine stands still. Payloads are for 445 GB; times are those of a
-share (docs/design/end-to-end.md).
+share (docs/design/end-to-end.md). A row that takes longer than it may is left out, and says so: one slow decoder must not
+take the time of the others.
 """
 
 import argparse
 import csv
 import json
+import os
+import signal
 import subprocess
 import sys
+import tempfile
+import time
 
 CODECS = ("sparse", "snappy", "lz4", "snappy+zstd", "lz4+zstd")
 # codec, decoder, payload in GB, sender s, receiver s, pause ms: as the articles have it, on 64 and 8 B300.
@@ -22,16 +28,30 @@ REPORTED = (
 )
 
 
-def measure(options, codec, decoder):
+def run(command, limit):
+    """Output and, if it has none, why; what it started ends with it."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+        try:
+            output, error = process.communicate(timeout=limit)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            return None, f"not done in {limit:.0f} s"
+    return (output, "") if process.returncode == 0 else (None, error.strip())
+
+
+def measure(options, codec, decoder, limit):
     command = [options.xorbit, "bench", "--end-to-end", "--json", "--backend", options.backend, "--codec", codec]
     command += ["--gigabytes", options.gigabytes, "--gbps", options.gbps, "--rounds", options.rounds]
     if decoder:
         command += ["--decoder", decoder]
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        print(f"{codec:<22} {decoder.split(':')[0]:<18} left out: {done.stderr.strip()}", flush=True)
+    memory = "/dev/shm" if os.path.isdir("/dev/shm") else None
+    with tempfile.TemporaryDirectory(prefix="xorbit-codecs-", dir=memory) as scratch:  # gone also after a row that was ended
+        output, why = run([str(word) for word in [*command, "--scratch", scratch]], limit)
+    if output is None:
+        print(f"{codec:<22} {decoder.split(':')[0]:<18} left out: {why}", flush=True)
         return None
-    report = json.loads(done.stdout)
+    report = json.loads(output)
     ms = {row["phase"]: row["median_ms"] for row in report["phases"]}
     sender = ms["diff + encode"] + ms["hash + store"]
     receiver = ms["route"] + ms["fetch + fold"] + ms["prepare"]
@@ -52,16 +72,21 @@ def main():
     parser.add_argument("--gbps", type=float, default=100)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--nvcomp", help="folder of libnvcomp.so.6: one more decoder")
+    parser.add_argument("--codecs", nargs="+", default=CODECS, choices=CODECS)
+    parser.add_argument("--decoders", nargs="+", default=("kernels", "cpu", "engine"), help="engine, kernels, cpu")
+    parser.add_argument("--row-seconds", type=float, default=120, help="the most that one row may take")
+    parser.add_argument("--seconds", type=float, default=3600, help="the most that all of them may take")
     parser.add_argument("--csv")
     options = parser.parse_args()
-    decoders = ["kernels", "cpu", "engine"] + ([f"nvcomp:{options.nvcomp}"] if options.nvcomp else [])
+    decoders = [*options.decoders] + ([f"nvcomp:{options.nvcomp}"] if options.nvcomp else [])
     print(
         f"{'codec':<22} {'decoder':<18} {'payload, GB':>11} {'sender, s':>9} {'receiver, s':>11} {'pause, ms':>9}", flush=True
     )
     rows = []
-    for codec in CODECS:
+    end = time.monotonic() + options.seconds
+    for codec in options.codecs:
         for decoder in decoders if options.backend == "cuda" and codec != "sparse" else [""]:
-            row = measure(options, codec, decoder)
+            row = measure(options, codec, decoder, min(options.row_seconds, max(0.0, end - time.monotonic())))
             if row is not None:
                 rows.append(row)
                 print(shown(row), flush=True)

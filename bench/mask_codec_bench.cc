@@ -2,15 +2,19 @@
 // bit, by one FP4-like nibble, or to any other byte. Prints bytes scaled to the 445 GB of the articles (head sections counted),
 // and changes a second of one core with digests on. Arguments: codec (order of MaskCodecs), kind of change, Zstd level.
 #include <benchmark/benchmark.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "base/shared_memory.h"
 #include "change/list_source.h"
 #include "codec/mask_codec.h"
 #include "codec/mask_format.h"
 #include "codec/mask_inner.h"
+#include "codec/zstd_frame.h"
 #include "window_source.h"
 
 namespace xorbit {
@@ -141,6 +145,43 @@ void Decode(benchmark::State& state) {
   state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * kMaskBytes));
 }
 BENCHMARK(Decode)->ArgNames({"codec", "kind"})->ArgsProduct({{0, 1, 2, 3, 4}, {0, 1, 2}})->Unit(benchmark::kMillisecond);
+
+// What each rank of a host does for itself, undoing the outer stage into memory that it has; and what it would cost to do that
+// once for all of them: the same bytes put into fresh shared memory.
+void UndoOuter(benchmark::State& state) {
+  const Codec* codec = MaskCodecs()[static_cast<size_t>(state.range(0))];
+  const Workload workload = MakeWorkload(kOneBit);
+  const WindowSource source(1, kMaskBytes, workload.changes);
+  const EncodedSegment segment = codec->Encode(workload.map, workload.tensor_keys, source, {}).value();
+  Buffer body;
+  for (const Buffer& piece : segment.body) AppendBytes(body, piece);
+  Buffer undone(InnerBytesOf(segment));
+  const MutableBytes target(undone);
+  const uint64_t chunk_count = segment.outer.size() / sizeof(OuterRecord);
+  for (auto _ : state) {
+    for (uint64_t i = 0; i < chunk_count; ++i) {
+      const auto record = LoadLe<OuterRecord>(segment.outer.data() + i * sizeof(OuterRecord));
+      const ConstBytes chunk = ConstBytes(body).subspan(record.offset, record.encoded_bytes);
+      const Status status = DecompressZstdFrame(chunk, target.subspan(i * kOuterChunkBytes, record.inner_bytes));
+      if (!status.ok()) state.SkipWithError("does not decode");
+    }
+  }
+  state.SetLabel(std::string(codec->name()));
+  state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * undone.size()));
+}
+BENCHMARK(UndoOuter)->ArgNames({"codec"})->Arg(2)->Arg(3)->Unit(benchmark::kMillisecond);
+
+void WriteShared(benchmark::State& state) {
+  const Buffer undone(uint64_t{64} << 20, 1);
+  const std::string name = "/xorbit-mask-codec-bench-" + std::to_string(getpid());
+  for (auto _ : state) {
+    auto shared = SharedMemory::Create(name, undone.size());
+    if (shared.ok()) std::ranges::copy(undone, shared->bytes().begin());
+    if (!shared.ok() || !SharedMemory::Remove(name).ok()) state.SkipWithError("no shared memory");
+  }
+  state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * undone.size()));
+}
+BENCHMARK(WriteShared)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace xorbit

@@ -4,6 +4,9 @@
 // `receivers` follow 30 versions as fast as they come (lockstep:0), or the publisher waits until all have applied one before it
 // publishes the next (lockstep:1). Latency counts from the call that commits to the engine's resume, with the receiver
 // asking the store every millisecond. Whoever serves a wrong byte ends the benchmark.
+//
+// Starting up: a larger model is taken from its base to a version that differs in a quarter of its weights, by one delta and
+// with `limit_mib` for payloads, before anybody reads it. Memory and bytes are those of its report.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -16,6 +19,7 @@
 #include "base/parallel.h"
 #include "base/temporary_folder.h"
 #include "receive/follower.h"
+#include "receive/start_up.h"
 #include "tensor/ownership.h"
 #include "tensor/random_model.h"
 #include "transport/folder_store.h"
@@ -83,23 +87,24 @@ class Sampler final : public Engine {
 // One owner that publishes what RandomTensors becomes.
 class Trainer {
  public:
-  Trainer(const Backend& backend, ObjectStore& store)
-      : backend_(backend), layout_(MakeModel()), weights_(random_, layout_), stream_(Begin(store)) {}
+  Trainer(const Backend& backend, ObjectStore& store, uint64_t elements = kElements)
+      : backend_(backend), layout_(MakeModel(elements)), weights_(random_, layout_), stream_(Begin(store)) {}
 
   Stream& stream() { return stream_; }
   const Layout& layout() const { return layout_; }
   std::vector<ConstBytes> weights() const { return weights_.bytes(); }
 
-  void Publish(uint64_t version, CommitTimes* commits) {
+  void Publish(uint64_t version, CommitTimes* commits, uint64_t per_mille = 10, CodecId codec = CodecId::kSparse) {
     const RandomTensors before = weights_;
-    weights_.Mutate(random_, layout_, 10);
+    weights_.Mutate(random_, layout_, per_mille);
     const std::vector<SegmentMap> maps = PlanOwners(layout_, 1, Split::kWhole).value().front();
     auto encoded = backend_.EncodeDiff(layout_, maps, {.bytes = InTensors(maps, before.bytes())},
-                                       InTensors(maps, weights_.bytes()), CodecId::kSparse, {});
-    const Payload payload = WritePayload(layout_, {}, maps, std::move(encoded->segments), 1).value();
+                                       InTensors(maps, weights_.bytes()), codec, {});
+    const Payload payload = WritePayload(layout_, {.codec = codec}, maps, std::move(encoded->segments), 1).value();
     Receipt receipt;
     receipt.place = {version - 1, version, "bench"};
     receipt.owner_count = 1;
+    receipt.codec = codec;
     receipt.owner = ManifestOwnerOf(payload);
     receipt.base_part = encoded->base;
     const SegmentMap* const segment = &maps.front();
@@ -111,10 +116,10 @@ class Trainer {
   }
 
  private:
-  static Layout MakeModel() {
+  static Layout MakeModel(uint64_t elements) {
     std::vector<TensorSpec> tensors;
     for (uint64_t i = 0; i < kTensors; ++i) {
-      tensors.push_back({.name = "layers." + std::to_string(100 + i), .dtype = Dtype::kBF16, .shape = {kElements}});
+      tensors.push_back({.name = "layers." + std::to_string(100 + i), .dtype = Dtype::kBF16, .shape = {elements}});
     }
     return Layout::Make(std::move(tensors)).value();
   }
@@ -217,6 +222,40 @@ BENCHMARK(FollowVersions)
     ->Args({1, 0})
     ->Args({64, 0})
     ->Iterations(1)
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime();
+
+void StartUpFromTheBase(benchmark::State& state) {
+  constexpr uint64_t kLargeElements = 2 << 20;  // of 24 tensors: 100 MB
+  const Codec* codec = FindCodec(state.range(0) == 0 ? "sparse" : "lz4+zstd");
+  const auto backend = MakeCpuBackend();
+  const TemporaryFolder folder;
+  const auto store = OpenFolderStore(PosixFileOps(), folder / "store").value();
+  CommitTimes commits{};
+  Trainer trainer(*backend, *store, kLargeElements);
+  Sampler sampler(trainer.layout(), trainer.weights(), commits);
+  trainer.Publish(1, &commits, 250, codec->id());
+  StartUpOptions options;
+  options.staging_limit_bytes = static_cast<uint64_t>(state.range(1)) << 20;
+  StartUpReport report;
+  uint64_t at = 0;
+  for (auto _ : state) {  // there and back
+    const auto done = StartUp(trainer.stream(), *backend, sampler.memory(), at, 1 - at, options);
+    if (!done.ok()) return state.SkipWithError(done.status().message().c_str());
+    report = *done;
+    at = 1 - at;
+    if (at == 1 && !sampler.Holds(trainer.weights())) return state.SkipWithError("wrong bytes");
+  }
+  state.SetLabel(std::string(codec->name()));
+  state.counters["payload_mib"] = static_cast<double>(report.payload_bytes) / (1 << 20);
+  state.counters["staged_mib"] = static_cast<double>(report.most_staged_bytes) / (1 << 20);
+  state.counters["fetched_mib"] = static_cast<double>(report.fetched_bytes) / (1 << 20);
+  state.counters["groups"] = static_cast<double>(report.group_count);
+}
+BENCHMARK(StartUpFromTheBase)
+    ->ArgNames({"codec", "limit_mib"})
+    ->ArgsProduct({{0, 1}, {6, 16, 4096}})
+    ->Iterations(4)
     ->Unit(benchmark::kMillisecond)
     ->UseRealTime();
 

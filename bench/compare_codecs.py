@@ -30,7 +30,9 @@ REPORTED = (
 
 def run(command, limit):
     """Output and, if it has none, why; what it started ends with it."""
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
         try:
             output, error = process.communicate(timeout=limit)
         except subprocess.TimeoutExpired:

@@ -23,8 +23,8 @@ Status PortionPlan::AddPayload(const PayloadView& head) {
   for (const ChunkRecord& chunk : head.chunks) payload.chunk_starts.push_back(payload.chunk_starts.back() + chunk.byte_count);
   uint64_t at = 0;
   for (const PayloadSegment& segment : head.segments) {
-    XORBIT_ASSIGN_OR_RETURN(RecordTable records, RecordTable::Open(head.info.codec, segment.view, segment.body_bytes));
-    payload.segments.push_back({at, std::move(records)});
+    XORBIT_ASSIGN_OR_RETURN(const RecordTable records, RecordTable::Open(head.info.codec, segment.view, segment.body_bytes));
+    payload.segments.push_back({at, records});
     at += segment.body_bytes;
   }
   payloads_.push_back(std::move(payload));

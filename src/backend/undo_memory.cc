@@ -32,7 +32,9 @@ uint64_t SlotOf(uint64_t sequence) { return kSlotOffset + sequence % 2 * kSlotBy
 std::optional<UndoRecord> ReadSlot(ConstBytes bytes, uint64_t slot) {
   UndoRecord record;
   std::memcpy(&record, bytes.data() + kSlotOffset + slot * kSlotBytes, sizeof(record));
-  if (record.sequence == 0 || record.sequence % 2 != slot || record.xxh3 != SealOf(record)) return std::nullopt;
+  // There is none after the highest.
+  if (record.sequence == 0 || record.sequence == UINT64_MAX || record.sequence % 2 != slot) return std::nullopt;
+  if (record.xxh3 != SealOf(record)) return std::nullopt;
   return record;
 }
 
@@ -92,11 +94,11 @@ Result<UndoMemory> UndoMemory::Open(MutableBytes bytes) {
   return memory;
 }
 
-Result<ConstBytes> UndoMemory::ProvenLog() const {
+Result<Buffer> UndoMemory::ProvenLog() const {
   if (!record_) return UsageError("undo memory holds no log");
   const ConstBytes room = log_room();
   if (record_->log_bytes > room.size()) return CorruptError("the undo log is longer than undo memory");
-  const ConstBytes log = room.first(record_->log_bytes);
+  Buffer log(room.begin(), room.begin() + static_cast<ptrdiff_t>(record_->log_bytes));
   if (Xxh3Of(log) != record_->log_xxh3) return CorruptError("the undo log is not what was written");
   return log;
 }

@@ -77,8 +77,8 @@ class UndoMemory {
   const std::optional<UndoRecord>& record() const { return record_; }
   // Room for the next log. May be written unless the record is armed.
   MutableBytes log_room() const { return bytes_.subspan(kLogOffset); }
-  // The record's log, if it is what was sealed. kCorrupt otherwise.
-  Result<ConstBytes> ProvenLog() const;
+  // The record's log, if it is what was sealed: a copy, for others may write to the memory meanwhile. kCorrupt otherwise.
+  Result<Buffer> ProvenLog() const;
 
   // Seals the first log_bytes of log_room() and makes this the record, waiting. The record is as UndoRecordOf made it; the rest
   // is filled in. Not while the record is armed: its log is needed.

@@ -50,7 +50,7 @@ TEST_F(UndoMemoryTest, IsFoundAsItWasLeft) {
       EXPECT_EQ(found.record()->versions.to, version + 1);
       EXPECT_EQ(found.record()->versions.after, (StateDigest{version + 1, version + 2}));
       EXPECT_TRUE(CheckUndoRecord(*found.record(), live_).ok());
-      const Result<ConstBytes> log = found.ProvenLog();
+      const Result<Buffer> log = found.ProvenLog();
       ASSERT_TRUE(log.ok());
       EXPECT_EQ(log->size(), 100 * version);
     }

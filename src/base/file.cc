@@ -13,6 +13,8 @@
 #include <cstdio>
 #include <utility>
 
+#include "base/text.h"
+
 namespace xorbit {
 namespace {
 
@@ -21,6 +23,9 @@ Status FileError(std::string_view action, const fs::path& path) {
 }
 
 Result<UniqueFd> OpenFile(const fs::path& path, int flags, std::string_view action) {
+  if (path.native().find('\0') != std::string::npos) {  // the system would take what stands before it
+    return UsageError("cannot " + std::string(action) + " " + Quoted(path.string()) + ": a path has no zero bytes");
+  }
   UniqueFd fd(::open(path.c_str(), flags | O_CLOEXEC, 0644));
   if (!fd.valid()) return FileError(action, path);
   return fd;

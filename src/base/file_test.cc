@@ -93,6 +93,8 @@ TEST_F(FileTest, OnlyRegularFilesAreReadAndNothingWaits) {
   EXPECT_EQ(OpenForRead(folder_ / "fifo").status().code(), Code::kRefused);
   EXPECT_EQ(OpenForRead(folder_.path()).status().code(), Code::kRefused);
   EXPECT_EQ(OpenForRead(folder_ / "absent").status().code(), Code::kNotFound);
+  const UniqueFd there = ops_.Create(folder_ / "there", /*exclusive=*/true).value();
+  EXPECT_EQ(OpenForRead(folder_ / std::string("there\0x", 7)).status().code(), Code::kUsage);
   EXPECT_EQ(MappedFile::Open(folder_.path()).status().code(), Code::kRefused);
   EXPECT_EQ(MappedFile::Open("/dev/zero").status().code(), Code::kRefused);
 }

@@ -4,6 +4,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <utility>
@@ -84,8 +85,39 @@ Status SharedMemory::Remove(const std::string& name) {
   return ErrnoError("remove shared memory " + Quoted(name), errno);
 }
 
+Result<SharedMemory::Identity> SharedMemory::identity() const {
+  struct stat info {};
+  if (::fstat(fd_.get(), &info) != 0) return ErrnoError("look at shared memory", errno);
+  return Identity{info.st_dev, info.st_ino};
+}
+
+bool SharedMemory::is_whole() const {
+  struct stat info {};
+  return ::fstat(fd_.get(), &info) == 0 && static_cast<uint64_t>(info.st_size) >= bytes_.size();
+}
+
 bool SharedMemory::TryLock() const { return ::flock(fd_.get(), LOCK_EX | LOCK_NB) == 0; }
 
 void SharedMemory::Unlock() const { static_cast<void>(::flock(fd_.get(), LOCK_UN)); }
+
+// A lock of the open file, of another family than flock: neither is in the other's way.
+Status SharedMemory::TryClaim() const {
+  struct flock whole {};
+  whole.l_type = F_WRLCK;
+  whole.l_whence = SEEK_SET;
+  if (::fcntl(fd_.get(), F_OFD_SETLK, &whole) == 0) return {};
+  if (errno == EAGAIN || errno == EACCES) return RefusedError("another process has claimed this shared memory");
+  return ErrnoError("lock shared memory", errno);
+}
+
+Status MakeRoom(MutableBytes bytes) {
+  if (bytes.empty()) return {};
+  const auto page_bytes = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<uintptr_t>(bytes.data());
+  const uintptr_t first = begin / page_bytes * page_bytes;
+  if (::madvise(reinterpret_cast<void*>(first), begin + bytes.size() - first, MADV_POPULATE_WRITE) == 0) return {};
+  if (errno == EINVAL) return {};  // an older kernel
+  return ErrnoError("make room for " + std::to_string(bytes.size()) + " bytes of shared memory", errno);
+}
 
 }  // namespace xorbit

@@ -2,6 +2,8 @@
 // removes the name and the last one has ended.
 #pragma once
 
+#include <compare>
+#include <cstdint>
 #include <string>
 
 #include "base/bytes.h"
@@ -27,15 +29,32 @@ class SharedMemory {
   static Status Remove(const std::string& name);
 
   MutableBytes bytes() const { return bytes_; }
+  // Equal for one segment, by whatever names it was opened.
+  struct Identity {
+    uint64_t device = 0;
+    uint64_t inode = 0;
+    friend auto operator<=>(const Identity&, const Identity&) = default;
+  };
+  Result<Identity> identity() const;
+  // Whether the segment is still as long as what is mapped here. Where somebody has cut it, the kernel ends (SIGBUS) who
+  // touches what is gone.
+  bool is_whole() const;
 
   // Tells others that this process lives: they see the lock until it lets go of the segment, however it ends. False if another
   // process has it.
   bool TryLock() const;
   void Unlock() const;
+  // The segment for this object alone among all that ask, whatever TryLock says, until its end or that of the process. kRefused
+  // if another object, of any process, has it.
+  Status TryClaim() const;
 
  private:
   UniqueFd fd_;
   MutableBytes bytes_;
 };
+
+// Has the memory behind mapped bytes ready for stores, which otherwise end the process (SIGBUS) where there is none. kIo if
+// there is not enough, or somebody has cut the segment. Success without work before Linux 5.14, which cannot say.
+Status MakeRoom(MutableBytes bytes);
 
 }  // namespace xorbit

@@ -69,5 +69,39 @@ TEST_F(SharedMemoryTest, TheLockGoesWithItsProcess) {
   EXPECT_TRUE(SharedMemory::Open(name_).value().TryLock());
 }
 
+// Whoever opens it by whatever name: the claim is on what is shared. It is nobody's way of telling that he lives.
+TEST_F(SharedMemoryTest, OneAtATimeClaimsIt) {
+  const SharedMemory made = SharedMemory::Create(name_, 100).value();
+  const std::string alias = name_ + "-alias";
+  ASSERT_EQ(::link(("/dev/shm" + name_).c_str(), ("/dev/shm" + alias).c_str()), 0);
+  const SharedMemory found = SharedMemory::Open(alias).value();
+  EXPECT_TRUE(SharedMemory::Remove(alias).ok());
+  EXPECT_EQ(made.identity().value(), found.identity().value());
+  ASSERT_TRUE(made.TryLock());
+  {
+    const SharedMemory first = SharedMemory::Open(name_).value();
+    EXPECT_TRUE(first.TryClaim().ok());
+    EXPECT_TRUE(first.TryClaim().ok());
+    EXPECT_EQ(found.TryClaim().code(), Code::kRefused);
+    EXPECT_FALSE(found.TryLock());
+  }
+  EXPECT_TRUE(found.TryClaim().ok());
+  EXPECT_TRUE(SharedMemory::Remove(name_).ok());
+  EXPECT_NE(SharedMemory::Create(name_, 100).value().identity().value(), made.identity().value());
+}
+
+TEST_F(SharedMemoryTest, SaysThatItWasCut) {
+  constexpr uint64_t byte_count = 5 * 4'096;
+  const SharedMemory made = SharedMemory::Create(name_, byte_count).value();
+  EXPECT_TRUE(made.is_whole());
+  EXPECT_TRUE(MakeRoom(made.bytes().subspan(100)).ok());
+  ASSERT_EQ(::truncate(("/dev/shm" + name_).c_str(), 4'096), 0);
+  EXPECT_FALSE(made.is_whole());
+  EXPECT_TRUE(MakeRoom(made.bytes().first(4'096)).ok());
+  EXPECT_EQ(MakeRoom(made.bytes().subspan(4'095)).code(), Code::kIo);
+  ASSERT_EQ(::truncate(("/dev/shm" + name_).c_str(), byte_count), 0);
+  EXPECT_TRUE(made.is_whole());
+}
+
 }  // namespace
 }  // namespace xorbit

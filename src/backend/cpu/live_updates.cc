@@ -6,6 +6,7 @@
 
 #include "backend/cpu/undo_log.h"
 #include "base/parallel.h"
+#include "base/shared_memory.h"
 
 namespace xorbit {
 namespace {
@@ -77,21 +78,18 @@ class DecodedUpdate final : public PreparedUpdate {
   bool applied_ = false;
 };
 
-// Over logs of this process, or over one in undo memory.
+// The logs are this process's own, also if undo memory has them too: what others can write is only for whoever comes after.
 class LoggedUpdate final : public PreparedUpdate {
  public:
-  LoggedUpdate(UpdateBasis basis, std::vector<TouchLog> logs, std::vector<MutableBytes> places, TouchLogKind kind)
-      : basis_(std::move(basis)), logs_(std::move(logs)), places_(std::move(places)), with_olds_(kind != TouchLogKind::kXors) {
+  LoggedUpdate(UpdateBasis basis, std::vector<TouchLog> logs, std::vector<MutableBytes> places, TouchLogKind kind,
+               UndoMemory* undo = nullptr)
+      : basis_(std::move(basis)),
+        logs_(std::move(logs)),
+        places_(std::move(places)),
+        with_olds_(kind != TouchLogKind::kXors),
+        undo_(undo),
+        xored_(logs_.size(), 0) {
     for (const TouchLog& log : logs_) views_.push_back(log.view(places_));
-    xored_.resize(views_.size());
-  }
-  // The caller sets the views, which refer to the places given here.
-  LoggedUpdate(UpdateBasis basis, std::vector<MutableBytes> places, UndoMemory* undo)
-      : basis_(std::move(basis)), places_(std::move(places)), with_olds_(true), undo_(undo) {}
-  Status TakeViews(ConstBytes log) {
-    XORBIT_ASSIGN_OR_RETURN(views_, ParseUndoLog(log, places_));
-    xored_.resize(views_.size());
-    return {};
   }
 
   const PrepareReport& report() const override { return basis_.report; }
@@ -141,7 +139,7 @@ class LoggedUpdate final : public PreparedUpdate {
   std::vector<MutableBytes> places_;
   std::vector<TouchView> views_;
   bool with_olds_;
-  UndoMemory* undo_ = nullptr;
+  UndoMemory* undo_;
   std::vector<uint8_t> xored_;  // by view; each entry is used by one worker
   bool applied_ = false;
 };
@@ -167,12 +165,11 @@ Result<std::unique_ptr<PreparedUpdate>> MakeLastingUpdate(UpdateBasis basis, std
                         std::to_string(room.size()) + ": give it more");
   }
   record.versions.after = record.versions.before + basis.report.change;
+  XORBIT_RETURN_IF_ERROR(MakeRoom(room.first(log_bytes)));
   WriteUndoLog(logs, room, basis.threads);
-  logs.clear();
   undo->Seal(record, log_bytes);
-  auto update = std::make_unique<LoggedUpdate>(std::move(basis), std::move(places), undo);
-  XORBIT_RETURN_IF_ERROR(update->TakeViews(room.first(log_bytes)));
-  return std::unique_ptr<PreparedUpdate>(std::move(update));
+  return std::unique_ptr<PreparedUpdate>(
+      std::make_unique<LoggedUpdate>(std::move(basis), std::move(logs), std::move(places), TouchLogKind::kLastingUndo, undo));
 }
 
 }  // namespace xorbit

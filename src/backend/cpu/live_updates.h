@@ -25,8 +25,8 @@ std::unique_ptr<PreparedUpdate> MakeDecodedUpdate(UpdateBasis basis, RecordLoop 
 std::unique_ptr<PreparedUpdate> MakeLoggedUpdate(UpdateBasis basis, std::vector<TouchLog> logs,
                                                  std::vector<MutableBytes> places, TouchLogKind kind);
 
-// The same, of logs of kind kLastingUndo, which go into undo memory with what `record` says of the live memory and the versions
-// before it. kRefused if they are too large for it.
+// The same, of logs of kind kLastingUndo, of which undo memory gets a copy, with what `record` says of the live memory and the
+// versions before it. kRefused if they are too large for it; kIo if there is no memory behind it.
 Result<std::unique_ptr<PreparedUpdate>> MakeLastingUpdate(UpdateBasis basis, std::vector<TouchLog> logs,
                                                           std::vector<MutableBytes> places, UndoRecord record,
                                                           UndoMemory* undo);

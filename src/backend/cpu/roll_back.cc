@@ -11,7 +11,7 @@ Status RollBackLive(const Layout& layout, const LiveMemory& live, UndoMemory* un
   if (!undo->record() || undo->record()->state != UndoState::kArmed) return {};
   XORBIT_RETURN_IF_ERROR(CheckMemory(layout, live));
   XORBIT_RETURN_IF_ERROR(CheckUndoRecord(*undo->record(), live));
-  XORBIT_ASSIGN_OR_RETURN(const ConstBytes log, undo->ProvenLog());
+  XORBIT_ASSIGN_OR_RETURN(const Buffer log, undo->ProvenLog());
   const std::vector<MutableBytes> places = PlaceBytesOf(live);
   XORBIT_ASSIGN_OR_RETURN(const std::vector<TouchView> views, ParseUndoLog(log, places));
   XORBIT_RETURN_IF_ERROR(ParallelFor(threads, views.size(), [&](uint64_t index) {

@@ -98,7 +98,7 @@ TEST_F(RollBackTest, TakesBackAnySubsetOfTheStores) {
     SCOPED_TRACE("XORBIT_TEST_SEED=" + std::to_string(seed));
     World world(*this, seed);
     ASSERT_NE(world.prepared, nullptr);
-    const ConstBytes log = world.memory.ProvenLog().value();
+    const Buffer log = world.memory.ProvenLog().value();
     const LiveMemory live = world.live.memory();
     std::vector<MutableBytes> places(live.regions.begin(), live.regions.end());
     places.insert(places.end(), live.kept.begin(), live.kept.end());
@@ -151,6 +151,28 @@ TEST_F(RollBackTest, LeavesAloneWhatItCannotProve) {
     EXPECT_EQ(world.live.Snapshot(), world.here);
   }
   EXPECT_GT(tried, 5);
+}
+
+// Undo memory is others' too: whatever becomes of it between Prepare and Apply, the update goes on as it was prepared, and the
+// next process learns that its log is worth nothing.
+TEST_F(RollBackTest, WhatOthersWriteToUndoMemoryChangesNoUpdate) {
+  for (uint64_t seed = TestSeed(); seed < TestSeed() + 20; ++seed) {
+    SCOPED_TRACE("XORBIT_TEST_SEED=" + std::to_string(seed));
+    World world(*this, seed);
+    ASSERT_NE(world.prepared, nullptr);
+    const MutableBytes log = undo_bytes().subspan(UndoMemory::kLogOffset);
+    for (uint8_t& byte : log) byte = static_cast<uint8_t>(world.random());
+    ASSERT_TRUE(world.prepared->Apply().ok());
+    EXPECT_EQ(world.live.Snapshot(), world.there);
+    EXPECT_EQ(RollBack(world).code(), Code::kCorrupt);
+    std::ranges::fill(log, 0xff);
+    ASSERT_TRUE(world.prepared->Undo().ok());
+    EXPECT_EQ(world.live.Snapshot(), world.here);
+    std::ranges::fill(undo_bytes(), 0xff);
+    ASSERT_TRUE(world.prepared->Apply().ok());
+    world.prepared->Settle();
+    EXPECT_EQ(world.live.Snapshot(), world.there);
+  }
 }
 
 // A log whose seal is right all the same never leads outside live memory.

@@ -1,7 +1,8 @@
 // Stores and checks over a list of touched elements: for each where it lies, the XOR, and in an undo log its old value.
 //
-// The list may lie in this process (TouchLog) or in memory that outlives it (undo_log.h); the loops are the same. A block is a
-// list of elements of one width within 4 GiB of each other.
+// The list may come from this process (TouchLog) or out of memory that outlived another one (undo_log.h); the loops are the
+// same. They trust it, so it lies where nobody else can write. A block is a list of elements of one width within 4 GiB of each
+// other.
 #pragma once
 
 #include <cstddef>

@@ -50,6 +50,7 @@ class GatedSampler final : public Engine {
   Status Hold(Deadline deadline);
   void Release();
 
+  Status CheckReach() const override { return memory_->CheckReach(); }
   Status Pause(Deadline deadline) override;
   Status Refresh(const std::vector<std::string>& callbacks, Deadline deadline) override;
   Status Resume(uint64_t version, Deadline deadline) override;

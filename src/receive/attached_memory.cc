@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "backend/undo_memory.h"
 #include "base/text.h"
@@ -57,6 +58,30 @@ Status AttachedMemory::OpenSegments(const Attachment& attachment) {
   return {};
 }
 
+// Nobody else writes to what is written here, or takes back what is done here. Memory of a device has no lock: whoever names it
+// in a second attachment must name the same gate.
+Status AttachedMemory::ClaimSegments(const Attachment& attachment) const {
+  std::unordered_set<std::string> met;
+  for (size_t i = 0; i < segments_.size(); ++i) {
+    const ExportedSegment& exported = attachment.segments[i];
+    std::string identity = exported.device + "/" + exported.name;
+    for (char& digit : identity) digit = digit >= 'A' && digit <= 'F' ? static_cast<char>(digit - 'A' + 'a') : digit;
+    if (segments_[i].device == nullptr) {
+      XORBIT_ASSIGN_OR_RETURN(const SharedMemory::Identity shared, segments_[i].shared.identity());
+      identity = std::to_string(shared.device) + ":" + std::to_string(shared.inode);
+    }
+    if (!met.insert(identity).second) {
+      return CorruptError("segment " + std::to_string(i) + " is memory that another segment is already: list it once");
+    }
+    const Status claimed = segments_[i].device == nullptr ? segments_[i].shared.TryClaim() : Status();
+    if (claimed.code() == Code::kRefused) {
+      return RefusedError("another process has attached to " + Quoted(exported.name) + ": stop it first");
+    }
+    XORBIT_RETURN_IF_ERROR(claimed);
+  }
+  return {};
+}
+
 Result<MutableBytes> AttachedMemory::BytesAt(const Attachment& attachment, const ExportedPlace& place,
                                              uint64_t byte_count) const {
   const ExportedSegment& exported = attachment.segments[place.segment_index];
@@ -78,6 +103,10 @@ Status AttachedMemory::OpenGate(const Attachment& attachment) {
   if (!gate_)
     return RefusedError("there is no gate of a known format: the engine must make it before it writes the attachment");
   gate_segment_ = attachment.gate.segment_index;
+  if (!gate_->is_closed()) {
+    found_ = Standing{gate_->version(), gate_->is_clean()};
+    opened_ = found_->version;
+  }
   if (gate_->epoch() != map_.epoch()) {
     return RefusedError("the engine has moved its weights since it wrote its live map: it must write a new one");
   }
@@ -97,6 +126,7 @@ Status AttachedMemory::OpenUndoMemory(const Attachment& attachment) {
   }
   XORBIT_ASSIGN_OR_RETURN(undo_memory_, BytesAt(attachment, attachment.undo, attachment.undo_bytes));
   if (attachment.undo.offset_bytes % alignof(uint64_t) != 0) return CorruptError("undo memory is not aligned to 8 bytes");
+  XORBIT_RETURN_IF_ERROR(MakeRoom(undo_memory_.first(std::min<size_t>(undo_memory_.size(), UndoMemory::kLogOffset))));
   return UndoMemory::Open(undo_memory_).status();
 }
 
@@ -157,16 +187,11 @@ void AttachedMemory::Open(uint64_t version) {
 
 Result<std::unique_ptr<AttachedMemory>> AttachedMemory::Attach(const fs::path& path, const Layout& layout) {
   std::unique_ptr<AttachedMemory> memory(new AttachedMemory());  // tidy-allow: private
-  Result<FileLock> lock = FileLock::TryAcquire(path.string() + ".lock");
-  if (!lock.ok()) {
-    if (lock.status().code() != Code::kRefused) return lock.status();
-    return RefusedError("another process has attached to " + Quoted(path.string()) + ": stop it first");
-  }
-  memory->lock_ = std::move(*lock);
   XORBIT_ASSIGN_OR_RETURN(const Attachment attachment, ReadAttachment(path));
   XORBIT_ASSIGN_OR_RETURN(memory->map_, ReadLiveMap(path.parent_path() / attachment.live_map, layout));
   const Status status = [&]() -> Status {
     XORBIT_RETURN_IF_ERROR(memory->OpenSegments(attachment));
+    XORBIT_RETURN_IF_ERROR(memory->ClaimSegments(attachment));
     XORBIT_RETURN_IF_ERROR(memory->OpenGate(attachment));
     XORBIT_RETURN_IF_ERROR(memory->Place(attachment, layout));
     XORBIT_RETURN_IF_ERROR(memory->OpenUndoMemory(attachment));
@@ -179,9 +204,16 @@ Result<std::unique_ptr<AttachedMemory>> AttachedMemory::Attach(const fs::path& p
 
 Status AttachedMemory::Readiness() const {
   const SharedMemory& segment = segments_[gate_segment_].shared;
-  if (!segment.TryLock()) return {};  // the engine has it as long as it lives
+  if (!segment.TryLock()) return CheckReach();  // the engine has it as long as it lives
   segment.Unlock();
   return EngineEnded();
+}
+
+Status AttachedMemory::CheckReach() const {
+  if (std::ranges::all_of(segments_, [](const Segment& one) { return one.device != nullptr || one.shared.is_whole(); })) {
+    return {};
+  }
+  return RefusedError("the engine has cut its shared memory, and what is gone cannot be read: start it again");
 }
 
 Status AttachedMemory::Close(Deadline deadline) {

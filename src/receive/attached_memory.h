@@ -20,7 +20,8 @@ class AttachedMemory final : public ServedMemory {
  public:
   // Maps everything that the attachment at `path` names, for memory of `layout`. Neither weights nor gate are touched. An error
   // says in one line what the engine has to do: kNotFound if a segment is gone, kRefused if it is too small or read-only, a
-  // region has no place in it, the engine has ended or has moved its weights, or another process has attached already.
+  // region has no place in it, the engine has ended or has moved its weights, or somebody else has attached to any of the
+  // segments, by whatever attachment.
   static Result<std::unique_ptr<AttachedMemory>> Attach(const fs::path& path, const Layout& layout);
 
   const LiveMemory& live() const override { return live_; }
@@ -29,7 +30,10 @@ class AttachedMemory final : public ServedMemory {
   MutableBytes undo_memory() const override { return undo_memory_; }
   Status Close(Deadline deadline) override;
   void Open(uint64_t version) override;
+  std::optional<Standing> found() const override { return found_; }
+  void NoteCleanCaches(uint64_t version) override { gate_->NoteClean(version); }
   Status Readiness() const override;
+  Status CheckReach() const override;
 
  private:
   struct Segment {
@@ -40,19 +44,20 @@ class AttachedMemory final : public ServedMemory {
 
   AttachedMemory() = default;
   Status OpenSegments(const Attachment& attachment);
+  Status ClaimSegments(const Attachment& attachment) const;
   Status OpenGate(const Attachment& attachment);
   Status OpenUndoMemory(const Attachment& attachment);
   Result<MutableBytes> BytesAt(const Attachment& attachment, const ExportedPlace& place, uint64_t byte_count) const;
   Status Place(const Attachment& attachment, const Layout& layout);
   Status CheckApart() const;
 
-  FileLock lock_;  // nobody else attaches
-  std::vector<Segment> segments_;
+  std::vector<Segment> segments_;  // claimed
   bool on_device_ = false;
   uint32_t gate_segment_ = 0;
   MutableBytes gate_words_;
   std::optional<EngineGate> gate_;
-  std::optional<uint64_t> opened_;  // the version that Open has told last
+  std::optional<Standing> found_;
+  std::optional<uint64_t> opened_;  // the version that readers were told last
   MutableBytes undo_memory_;
   LiveMap map_;
   std::vector<MutableBytes> regions_;

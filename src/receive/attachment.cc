@@ -1,5 +1,7 @@
 #include "receive/attachment.h"
 
+#include <unordered_set>
+
 #include "base/json.h"
 #include "base/text.h"
 
@@ -51,6 +53,7 @@ Status ParsePlaceAt(const Json& row, size_t at, size_t segment_count, ExportedPl
 Status ParsePlaces(const Json& json, std::string_view key, size_t segment_count, std::vector<ExportedPlace>* places) {
   XORBIT_ASSIGN_OR_RETURN(const Json* rows, GetArray(json, key));
   places->reserve(rows->size());
+  std::unordered_set<std::string> names;
   for (const Json& row : *rows) {
     ExportedPlace place;
     const Status status = [&]() -> Status {
@@ -59,6 +62,8 @@ Status ParsePlaces(const Json& json, std::string_view key, size_t segment_count,
       return ParsePlaceAt(row, 1, segment_count, &place);
     }();
     if (!status.ok()) return status.WithContext("'" + std::string(key) + "' entry " + std::to_string(places->size()));
+    if (!names.insert(place.name).second)
+      return CorruptError("'" + std::string(key) + "' has " + Quoted(place.name) + " twice");
     places->push_back(std::move(place));
   }
   return {};

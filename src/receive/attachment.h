@@ -48,9 +48,9 @@ struct Attachment {
 // Deterministic: equal attachments, equal bytes.
 std::string WriteAttachmentJson(const Attachment& attachment);
 
-// kCorrupt: longer than kMaxAttachmentBytes, malformed, mistyped or missing fields, rows of another length, segments that are
-// not in the list. kUnsupported: another format version, an unknown kind of segment or critical field. Names, sizes and handles
-// are for whoever opens them to check.
+// kCorrupt: longer than kMaxAttachmentBytes, malformed, mistyped or missing fields, rows of another length, names that come
+// twice, segments that are not in the list. kUnsupported: another format version, an unknown kind of segment or critical field.
+// Names, sizes and handles are for whoever opens them to check.
 Result<Attachment> ParseAttachmentJson(std::string_view text);
 
 }  // namespace xorbit

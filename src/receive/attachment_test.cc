@@ -49,6 +49,8 @@ TEST(Attachment, WhatIsWrongIsRefused) {
   EXPECT_THAT(why("[\"a\",1,0]", "[\"a\",2,0]"), HasSubstr("'regions' entry 0: the segment"));
   EXPECT_THAT(why("[\"a\",1,0]", "[\"a\",1]"), HasSubstr("must be [name, segment, offset]"));
   EXPECT_THAT(why("[\"a\",1,0]", "[\"a\",1,-1]"), HasSubstr("the offset"));
+  EXPECT_THAT(why("[\"a\",1,0]", "[\"a\",1,0],[\"a\",0,8]"), HasSubstr("'regions' has 'a' twice"));
+  EXPECT_THAT(why("[\"c\",0,4096]", "[\"c\",0,4096],[\"c\",0,8]"), HasSubstr("'kept' has 'c' twice"));
   EXPECT_THAT(why("\"gate\":[0,64]", "\"gate\":[0]"), HasSubstr("'gate'"));
   EXPECT_THAT(why("\"gate\":[0,64],", ""), HasSubstr("gate"));
   EXPECT_THAT(why("\"live_map\":\"engine.map\"", "\"live_map\":7"), HasSubstr("live_map"));

@@ -22,6 +22,8 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
   virtual ~Engine() = default;
 
+  // Why live memory must not be touched at all, even to read it. Asked before every work on it.
+  virtual Status CheckReach() const { return {}; }
   // Success: no kernel, thread or graph reads the weights, and none will before Resume. After an error Resume is called too.
   virtual Status Pause(Deadline deadline) = 0;
   // Computes again what these callbacks of the live map derive from the weights. Also after the weights went back.

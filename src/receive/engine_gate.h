@@ -31,7 +31,8 @@ struct alignas(64) GateWords {
   std::atomic<uint64_t> state = kIsClosed;  // kIsClosed, plus how many are inside
   std::atomic<uint64_t> turn_count = 1;     // one more whenever it closes or opens, so odd while it is closed
   std::atomic<uint64_t> version = 0;        // of the weights, while it is open
-  std::array<uint8_t, 16> reserved{};
+  std::atomic<uint64_t> clean = 0;          // the version plus 1, if nothing that the engine has cached is of another; or 0
+  std::array<uint8_t, 8> reserved{};
 
   static constexpr uint64_t kIsClosed = uint64_t{1} << 63;
 };
@@ -86,13 +87,17 @@ class EngineGate {
     return true;
   }
   void Open(uint64_t version) const {
-    words_->version.store(version, std::memory_order_relaxed);
+    if (words_->version.exchange(version, std::memory_order_relaxed) != version) words_->clean.store(0);
     LetIn();
   }
+  // The engine's caches were flushed before the last Open of this version.
+  void NoteClean(uint64_t version) const { words_->clean.store(version + 1); }
 
   bool is_closed() const { return (words_->state.load() & GateWords::kIsClosed) != 0; }
   uint64_t inside_count() const { return words_->state.load() & ~GateWords::kIsClosed; }
   uint64_t turn_count() const { return words_->turn_count.load(); }
+  uint64_t version() const { return words_->version.load(); }  // if it is open
+  bool is_clean() const { return words_->clean.load() == version() + 1; }
   uint64_t epoch() const { return words_->epoch.load(std::memory_order_acquire); }
 
  private:

@@ -72,5 +72,21 @@ TEST(EngineGate, IsAsItWasIfSomebodyStaysInside) {
   EXPECT_EQ(gate.TryEnter(), 8);
 }
 
+TEST(EngineGate, SaysWhetherCachesAreOfTheVersionThatIsOpen) {
+  alignas(64) std::array<uint8_t, sizeof(GateWords)> memory{};
+  const EngineGate gate = EngineGate::Make(memory, 5);
+  gate.Open(0);
+  EXPECT_FALSE(gate.is_clean());
+  gate.NoteClean(0);
+  EXPECT_TRUE(gate.is_clean());
+  gate.Open(0);
+  EXPECT_TRUE(gate.is_clean());
+  // Forth and back again without a word: what was cached at 1 is not of 0.
+  gate.Open(1);
+  EXPECT_FALSE(gate.is_clean());
+  gate.Open(0);
+  EXPECT_FALSE(gate.is_clean());
+}
+
 }  // namespace
 }  // namespace xorbit

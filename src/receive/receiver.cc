@@ -101,6 +101,7 @@ Result<PreparedReceipt> Receiver::MakeReceipt() {
 Status Receiver::Prepare(uint64_t target) {
   if (state_ != SyncState::kIdle) return UsageError("the receiver is " + std::string(NameOf(state_)) + ", not idle");
   Release();
+  XORBIT_RETURN_IF_ERROR(engine_.CheckReach());
   XORBIT_RETURN_IF_ERROR(FollowEpoch());
   if (target == version_) return {};
   report_ = SyncReport();

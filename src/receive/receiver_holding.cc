@@ -153,6 +153,7 @@ Status Receiver::Verify() {
   if (state_ != SyncState::kIdle && state_ != SyncState::kPrepared) {
     return UsageError("live weights cannot be verified while the receiver is " + std::string(NameOf(state_)));
   }
+  XORBIT_RETURN_IF_ERROR(engine_.CheckReach());
   XORBIT_RETURN_IF_ERROR(FollowEpoch());
   XORBIT_ASSIGN_OR_RETURN(const Holding held, Scan());
   if (held == holding_) return {};

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 
 #include "base/bytes.h"
 #include "base/status.h"
@@ -28,8 +29,19 @@ class ServedMemory {
   // error it is as it was before.
   virtual Status Close(Deadline /*deadline*/) { return {}; }
   virtual void Open(uint64_t /*version*/) {}
+  // What a former process has left readers outside with. Nothing: they stood still, or nobody was here.
+  struct Standing {
+    uint64_t version = 0;           // that they were told
+    bool has_clean_caches = false;  // what they have cached is of this version
+  };
+  virtual std::optional<Standing> found() const { return std::nullopt; }
+  // For whoever comes next: what readers outside had cached was flushed before the last Open of this version.
+  virtual void NoteCleanCaches(uint64_t /*version*/) {}
   // Why nothing can be served from this memory any more, whatever it holds.
   virtual Status Readiness() const { return {}; }
+  // Why its bytes must not be touched: who does is ended by the kernel. To be asked before work on them begins, and of no use
+  // against an owner who takes memory away while they are read.
+  virtual Status CheckReach() const { return {}; }
 };
 
 }  // namespace xorbit

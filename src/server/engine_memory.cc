@@ -33,9 +33,16 @@ Status EngineMemory::Timed(const std::string& phase, const std::function<Status(
   return status;
 }
 
+// Whether this is the first pause, and the engine has gone on as a former server has left it: then nothing has to be done to
+// its requests.
+bool EngineMemory::FindsAllCurrent() const {
+  return !opened_ && found_ && (found_->has_clean_caches || !MustFlush(options_.policy));
+}
+
 Status EngineMemory::Close(Deadline deadline) {
   XORBIT_RETURN_IF_ERROR(memory_->Readiness());
-  Status closed = Timed("gate", [&] { return Call(PauseCall(options_.kind, options_.policy), deadline); });
+  const KvPolicy policy = FindsAllCurrent() ? KvPolicy::kKeep : options_.policy;
+  Status closed = Timed("gate", [&] { return Call(PauseCall(options_.kind, policy), deadline); });
   if (closed.ok()) closed = Timed("fence", [&] { return memory_->Close(deadline); });
   if (closed.ok()) return {};
   // A pause without a reply may have paused all the same.
@@ -67,11 +74,13 @@ Status EngineMemory::Flush(EnginePause* pause) const {
 
 Status EngineMemory::GoOn(uint64_t version, EnginePause* pause) {
   if (opened_ != version) {
-    if (MustFlush(options_.policy)) XORBIT_RETURN_IF_ERROR(Timed("flush", [&] { return Flush(pause); }));
+    const bool is_clean = FindsAllCurrent() && found_->version == version;
+    if (MustFlush(options_.policy) && !is_clean) XORBIT_RETURN_IF_ERROR(Timed("flush", [&] { return Flush(pause); }));
     const Status labelled = Call(LabelCall(options_.kind, version), Clock::now() + options_.call_limit);
     pause->label_error = labelled.message();
   }
   memory_->Open(version);
+  if (pause->has_flushed) memory_->NoteCleanCaches(version);
   opened_ = version;
   return Timed("resume", [&] { return Call(ContinueCall(options_.kind), Clock::now() + options_.call_limit); });
 }

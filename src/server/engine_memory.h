@@ -40,13 +40,14 @@ struct EnginePause {
 class EngineMemory final : public ServedMemory {
  public:
   EngineMemory(std::unique_ptr<ServedMemory> memory, EngineLinkOptions options)
-      : memory_(std::move(memory)), options_(std::move(options)) {}
+      : memory_(std::move(memory)), options_(std::move(options)), found_(memory_->found()) {}
 
   const LiveMemory& live() const override { return memory_->live(); }
   MutableBytes undo_memory() const override { return memory_->undo_memory(); }
   Status Close(Deadline deadline) override;
   void Open(uint64_t version) override;
   Status Readiness() const override;
+  Status CheckReach() const override { return memory_->CheckReach(); }
 
   const EngineLinkOptions& options() const { return options_; }
   // One id for all calls until the next one is set.
@@ -60,12 +61,14 @@ class EngineMemory final : public ServedMemory {
  private:
   Status Call(const EngineCall& call, Deadline deadline) const;
   Status Flush(EnginePause* pause) const;
+  bool FindsAllCurrent() const;
   Status GoOn(uint64_t version, EnginePause* pause);
   Status Timed(const std::string& phase, const std::function<Status()>& work);
 
   std::unique_ptr<ServedMemory> memory_;
   const EngineLinkOptions options_;
-  std::optional<uint64_t> opened_;  // by whoever closes and opens, as the next
+  const std::optional<Standing> found_;
+  std::optional<uint64_t> opened_;  // by whoever closes and opens
   mutable std::mutex mutex_;
   std::string sync_id_;  // guarded by mutex_, as all below
   std::string stuck_;    // why the engine stands still

@@ -76,7 +76,10 @@ class GateOnly final : public ServedMemory {
     return fails ? RefusedError("steps are inside") : Status();
   }
   void Open(uint64_t version) override { seen_->push_back("open " + std::to_string(version)); }
+  std::optional<Standing> found() const override { return standing; }
+  void NoteCleanCaches(uint64_t version) override { seen_->push_back("clean " + std::to_string(version)); }
   bool fails = false;
+  std::optional<Standing> standing;
 
  private:
   LiveMemory live_;
@@ -85,13 +88,18 @@ class GateOnly final : public ServedMemory {
 
 class EngineMemoryTest : public testing::Test {
  protected:
-  EngineMemory& Make(EngineKind kind, KvPolicy policy) {
+  // The engine's first pause, as a former server has left it, to version 0.
+  void Begin(EngineKind kind, KvPolicy policy, std::optional<ServedMemory::Standing> found) {
     auto gate = std::make_unique<GateOnly>(&gate_seen_);
     gate_ = gate.get();
+    gate_->standing = found;
     memory_ = std::make_unique<EngineMemory>(std::move(gate), engine_.Options(kind, policy));
     EXPECT_TRUE(Close().ok());
     memory_->Open(0);
     EXPECT_TRUE(memory_->Readiness().ok()) << memory_->Readiness().message();
+  }
+  EngineMemory& Make(EngineKind kind, KvPolicy policy) {
+    Begin(kind, policy, std::nullopt);
     engine_.Take();
     gate_seen_.clear();
     return *memory_;
@@ -111,7 +119,7 @@ TEST_F(EngineMemoryTest, AnUpdateOfSglang) {
   EXPECT_THAT(engine_.Take(), ElementsAre(R"(/pause_generation {"mode":"retract"})", "/flush_cache",
                                           R"(/update_weight_version {"new_version":"1","abort_all_requests":false})",
                                           R"(/continue_generation {"torch_empty_cache":false})"));
-  EXPECT_THAT(gate_seen_, ElementsAre("close", "open 1"));
+  EXPECT_THAT(gate_seen_, ElementsAre("close", "open 1", "clean 1"));
   const EnginePause pause = memory.last_pause();
   EXPECT_EQ(pause.start_version, 0U);
   EXPECT_EQ(pause.end_version, 1U);
@@ -134,6 +142,29 @@ TEST_F(EngineMemoryTest, KeepingNamesAnotherPlaceForPrefixes) {
   EXPECT_EQ(memory.last_pause().cache_namespace, "weights-7");
   EXPECT_FALSE(memory.last_pause().has_flushed);
   EXPECT_EQ(CheckPolicy(EngineKind::kVllm, KvPolicy::kRetract).code(), Code::kUnsupported);
+}
+
+// A server that is only started again asks nothing of running requests; only what may have been cached under other weights is
+// flushed.
+TEST_F(EngineMemoryTest, AnEngineThatWentOnMeanwhileIsNotFlushed) {
+  const std::string pause = R"(/pause_generation {"mode":"in_place"})";
+  const std::string label = R"(/update_weight_version {"new_version":"0","abort_all_requests":false})";
+  const std::string go_on = R"(/continue_generation {"torch_empty_cache":false})";
+  Begin(EngineKind::kSglang, KvPolicy::kAbort, ServedMemory::Standing{0, true});
+  EXPECT_THAT(engine_.Take(), ElementsAre(pause, label, go_on));
+  EXPECT_THAT(gate_seen_, ElementsAre("close", "open 0"));
+  // The next pause is one as any.
+  ASSERT_TRUE(Close().ok());
+  memory_->Open(1);
+  EXPECT_EQ(engine_.Take().front(), R"(/pause_generation {"mode":"abort"})");
+  EXPECT_EQ(gate_seen_.back(), "clean 1");
+
+  Begin(EngineKind::kSglang, KvPolicy::kRetract, ServedMemory::Standing{0, false});
+  EXPECT_THAT(engine_.Take(), ElementsAre(pause, label, go_on));
+  Begin(EngineKind::kSglang, KvPolicy::kFlush, ServedMemory::Standing{0, false});
+  EXPECT_THAT(engine_.Take(), ElementsAre(R"(/pause_generation {"mode":"retract"})", "/flush_cache", label, go_on));
+  Begin(EngineKind::kSglang, KvPolicy::kFlush, ServedMemory::Standing{7, true});
+  EXPECT_THAT(engine_.Take(), ElementsAre(pause, "/flush_cache", label, go_on));
 }
 
 TEST_F(EngineMemoryTest, RequestsThatKeepItFromFlushingAreAborted) {

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "backend/cuda/cuda_backend.h"
+#include "base/text.h"
 #include "cli/command.h"
 #include "cli/stop_watcher.h"
 #include "cli/store_options.h"
@@ -118,6 +119,9 @@ Result<Answer> RunServe(Session& session, const ServeOptions& options, bool json
     const GracefulStop graceful([&] { served->Stop(); });
     XORBIT_RETURN_IF_ERROR(Announce(served->port(), request, served->session().version(), stream, json));
     XORBIT_RETURN_IF_ERROR(served->Run());
+  }
+  if (!served->standstill().empty() && !request.attachment.empty()) {
+    (void)std::fputs(("xorbit: " + Printable(served->standstill()) + "\n").c_str(), stderr);
   }
   Answer answer;
   answer.fields = {{"stream", stream}, {"version", served->session().version()}};

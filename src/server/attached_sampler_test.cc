@@ -102,6 +102,14 @@ class AttachedSamplerTest : public testing::Test {
     return ServedSampler::Start({&model_.backend(), &PosixFileOps(), 2}, model_.store(), model_.request()).status();
   }
 
+  static std::string SessionOf(uint64_t version) { return "to " + std::to_string(version); }
+  // While somebody runs the server.
+  static void PrepareAndWait(SamplerSession& session, uint64_t version) {
+    const auto begun = session.Prepare({SessionOf(version), std::nullopt, version, std::chrono::milliseconds(0)});
+    ASSERT_TRUE(begun.ok()) << begun.status().message();
+    while (session.receipt().state == SessionState::kPreparing) std::this_thread::sleep_for(kStep);
+  }
+
   ServedModel model_;
   Random random_{TestSeed()};
   std::set<uint64_t> versions_seen_;
@@ -144,6 +152,69 @@ TEST_F(AttachedSamplerTest, TheEngineGoesOnWhereverItsServerIsKilled) {
   std::printf("%llu of %llu servers were killed with the gate closed, %llu between two versions\n",
               static_cast<unsigned long long>(killed_closed), static_cast<unsigned long long>(kLives),
               static_cast<unsigned long long>(torn_count));
+}
+
+// What another process writes where it can write is met at any moment: nothing of it is followed.
+TEST_F(AttachedSamplerTest, UndoMemoryThatTheEngineWritesToChangesNoUpdate) {
+  const auto engine = StartEngine();
+  const Attachment attachment =
+      ParseAttachmentJson(AsText(ReadWholeFile(Options().attachment, kMaxAttachmentBytes).value())).value();
+  const SharedMemory segment = SharedMemory::Open(Options().name).value();
+  const MutableBytes undo = segment.bytes().subspan(attachment.undo.offset_bytes, attachment.undo_bytes);
+  {
+    const auto served = model_.Start();
+    const std::jthread running([&] { EXPECT_TRUE(served->Run().ok()); });
+    for (uint64_t version = 1; version <= model_.live().version_count(); ++version) {
+      PrepareAndWait(served->session(), version);
+      std::ranges::fill(undo.subspan(random_() % 2 == 0 ? 0 : UndoMemory::kLogOffset), version % 2 == 0 ? 0xff : 0x01);
+      ASSERT_TRUE(served->session().Apply(SessionOf(version)).ok());
+      ASSERT_TRUE(served->session().Resume(SessionOf(version), /*keep_pause=*/false).ok());
+      EXPECT_EQ(engine->gate().version(), version);
+      EXPECT_TRUE(Step(*engine));
+    }
+    served->Stop();
+  }
+  EXPECT_THAT(StartServer().message(), HasSubstr("undo memory"));
+  std::ranges::fill(undo, 0);
+  EXPECT_TRUE(StartServer().ok());
+}
+
+TEST_F(AttachedSamplerTest, AServerThatIsStoppedBetweenStepsLeavesTheEngineGoing) {
+  const auto engine = StartEngine();
+  for (const bool is_applied : {false, true}) {
+    const auto served = model_.Start();
+    const std::jthread running([&] { EXPECT_TRUE(served->Run().ok()); });
+    PrepareAndWait(served->session(), 3);
+    if (is_applied) {
+      ASSERT_TRUE(served->session().Apply(SessionOf(3)).ok());
+    }
+    EXPECT_EQ(engine->gate().is_closed(), is_applied);
+    served->Stop();
+  }
+  EXPECT_TRUE(Step(*engine));
+  EXPECT_EQ(engine->gate().version(), 3);
+}
+
+TEST_F(AttachedSamplerTest, AServerThatIsStoppedInAPauseSaysSo) {
+  const auto engine = StartEngine();
+  const auto served = model_.Start();
+  ASSERT_TRUE(served->session().PauseGeneration().ok());
+  served->Stop();
+  ASSERT_TRUE(served->Run().ok());
+  EXPECT_THAT(served->standstill(), HasSubstr("as /pause_generation has left it"));
+  EXPECT_TRUE(engine->gate().is_closed());
+}
+
+// A server that cannot be must not have paused anybody.
+TEST_F(AttachedSamplerTest, TheEngineIsNotTouchedWhereThePortIsTaken) {
+  const auto engine = StartEngine();
+  const auto taken = HttpServer::Listen("127.0.0.1", 0, {}).value();
+  model_.request().port = taken->port();
+  EXPECT_FALSE(StartServer().ok());
+  EXPECT_TRUE(engine->gate().is_closed());
+  EXPECT_EQ(engine->gate().turn_count(), 1);
+  model_.request().port = 0;
+  EXPECT_TRUE(StartServer().ok());
 }
 
 TEST_F(AttachedSamplerTest, SaysWhatTheEngineHasToDo) {

@@ -37,7 +37,21 @@ bool SamplerSession::is_paused() const {
   return is_paused_ || StandsStill(receipt_.state);
 }
 
+std::string SamplerSession::Finish() {
+  const std::lock_guard lock(mutex_);
+  if (receipt_.state == SessionState::kPrepared) {
+    sampler_.receiver().Abort();
+    receipt_.state = SessionState::kAborted;
+  } else if (receipt_.state == SessionState::kApplied) {
+    OpenGateLocked(/*keep_pause=*/false);
+  }
+  if (receipt_.state == SessionState::kPoisoned) return "the engine stands still: " + receipt_.result;
+  if (is_paused_) return "the engine stands still, as /pause_generation has left it: the next server lets it go on";
+  return sampler_.memory().Readiness().message();
+}
+
 Result<WeightsChecksum> SamplerSession::Checksum() {
+  XORBIT_RETURN_IF_ERROR(sampler_.memory().CheckReach());
   WeightsChecksum checksum;
   Result<StateDigest> state = RefusedError("generation is paused: no weights are read before it continues");
   sampler_.TryRead([&](uint64_t version, const LiveMemory& live) {

@@ -109,6 +109,9 @@ class SamplerSession {
   Status PauseGeneration(const std::string& fence_reason = "");
   Status ContinueGeneration();  // kRefused while an update stands between apply and resume
   bool is_paused() const;
+  // Once nothing else is called any more: an update that stands between its steps ends as if its lease had run out, so that one
+  // whole version is served. Why readers stand still all the same; empty if they do not.
+  std::string Finish();
   // Reads all of live memory. kRefused while the gate is closed.
   Result<WeightsChecksum> Checksum();
 

@@ -31,6 +31,8 @@ Result<std::unique_ptr<ServedSampler>> ServedSampler::Start(const Runtime& runti
   }
   XORBIT_ASSIGN_OR_RETURN(Stream stream, Stream::Open(store, request.stream_id));
   std::unique_ptr<ServedSampler> served(new ServedSampler(std::move(stream), request));  // tidy-allow: private
+  // Before an engine is touched: it must not be paused for a server that cannot be.
+  XORBIT_ASSIGN_OR_RETURN(served->server_, HttpServer::Listen(request.address, request.port, request.http));
   Stream& own = served->stream_;
   const bool is_attached = !request.attachment.empty();
   XORBIT_ASSIGN_OR_RETURN(SamplerMemory found, is_attached
@@ -56,7 +58,6 @@ Result<std::unique_ptr<ServedSampler>> ServedSampler::Start(const Runtime& runti
   session.threads = runtime.threads;
   session.follows = request.follows;
   XORBIT_ASSIGN_OR_RETURN(served->session_, SamplerSession::Make(own, *served->sampler_, *runtime.backend, session));
-  XORBIT_ASSIGN_OR_RETURN(served->server_, HttpServer::Listen(request.address, request.port, request.http));
   return served;
 }
 
@@ -71,7 +72,7 @@ HttpReply ServedSampler::Answer(const HttpRequest& request) {
 }
 
 Status ServedSampler::Run() {
-  return ParallelFor(2, 2, [&](uint64_t index) -> Status {
+  const Status ran = ParallelFor(2, 2, [&](uint64_t index) -> Status {
     if (index == 0) {
       session_->Run(stop_.get_token());
       return {};
@@ -82,6 +83,8 @@ Status ServedSampler::Run() {
                           return FailureReply(status, why);
                         });
   });
+  standstill_ = session_->Finish();
+  return ran;
 }
 
 void ServedSampler::Stop() {

@@ -53,8 +53,11 @@ class ServedSampler {
   const GatedSampler& sampler() const { return *sampler_; }
   HttpReply Answer(const HttpRequest& request);  // counted and logged
 
-  // Answers requests, and follows or prepares beside them, until Stop. Requests under way are answered first.
+  // Answers requests, and follows or prepares beside them, until Stop. Requests under way are answered first, and a session is
+  // ended as SamplerSession::Finish does.
   Status Run();
+  // After Run: why readers of the weights stand still; empty if they do not.
+  const std::string& standstill() const { return standstill_; }
   void Stop();  // from any thread
 
  private:
@@ -73,6 +76,7 @@ class ServedSampler {
   std::unique_ptr<SamplerSession> session_;
   std::unique_ptr<HttpServer> server_;
   std::stop_source stop_;
+  std::string standstill_;
 };
 
 }  // namespace xorbit

@@ -54,14 +54,15 @@ Result<std::optional<EngineLinkOptions>> ReadEngine(const ServeOptions& options)
 
 // A checkpoint that an engine of another kind loads from the disk.
 Result<Answer> RunServeDisk(Session& session, const ServeOptions& options, const ServeRequest& request, bool json) {
-  if (!request.engine || request.follows || options.backend != "cpu") {
-    return UsageError("--disk needs the --engine and --engine-url that loads the checkpoint, and no --follow or --backend");
+  if (!request.engine || options.backend != "cpu") {
+    return UsageError("--disk needs the --engine and --engine-url that loads the checkpoint, and no --backend");
   }
   if (!options.kv_policy.empty()) {
     return UsageError("--kv is for attached memory: with --disk each update says flush_cache and abort_all_requests");
   }
   DiskSamplerOptions disk;
   disk.engine_id = request.engine_id;
+  disk.follows = request.follows;
   disk.source = {options.disk, request.store_root, request.stream_id};
   disk.engine.kind = request.engine->kind;
   disk.engine.url = request.engine->url;

@@ -149,6 +149,11 @@ Result<std::optional<uint64_t>> MilesChain::VersionOf(std::span<const ConstBytes
   return std::optional(*position == 0 ? first_version_ : deltas_[*position - 1].index().version);
 }
 
+Result<uint64_t> NewestMilesVersion(const fs::path& root) {
+  XORBIT_ASSIGN_OR_RETURN(const std::vector<uint64_t> versions, ListVersions(root));
+  return versions.empty() ? uint64_t{0} : versions.back();
+}
+
 Result<std::vector<MilesStep>> FindMilesWay(const fs::path& root, const Layout& layout, uint64_t from,
                                             std::optional<uint64_t> target) {
   XORBIT_ASSIGN_OR_RETURN(const std::vector<uint64_t> versions, ListVersions(root));

@@ -45,6 +45,9 @@ struct MilesStep {
   fs::path folder;
 };
 
+// The newest version that has a folder with an index below `root`; 0 if there is none.
+Result<uint64_t> NewestMilesVersion(const fs::path& root);
+
 // The folders below `root` that lead from a version to a later one, or to the newest, each of them opened and found to start
 // where the one before ends. kNotFound if the target has none; kRefused if the way is broken; otherwise as MilesDelta::Open.
 Result<std::vector<MilesStep>> FindMilesWay(const fs::path& root, const Layout& layout, uint64_t from,

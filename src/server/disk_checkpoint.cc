@@ -9,12 +9,12 @@ namespace xorbit {
 Result<std::unique_ptr<DiskCheckpoint>> DiskCheckpoint::Open(const Runtime& runtime, ObjectStore& store,
                                                              const DiskSource& source) {
   XORBIT_ASSIGN_OR_RETURN(FileTarget target, FileTarget::Open(*runtime.file_ops, source.checkpoint, runtime.threads));
-  const Result<Stream> stream = Stream::Open(store, source.stream_id);
+  Result<Stream> stream = Stream::Open(store, source.stream_id);
   const bool has_none = stream.status().code() == Code::kNotFound && source.stream_id.empty();
   if (!stream.ok() && !has_none) return stream.status();
   std::unique_ptr<DiskCheckpoint> opened;
   opened.reset(new DiskCheckpoint(runtime, store, source, std::move(target)));  // tidy-allow: private
-  opened->has_stream_ = stream.ok();
+  if (stream.ok()) opened->stream_ = std::move(*stream);
   XORBIT_RETURN_IF_ERROR(opened->Prove().status());
   return opened;
 }
@@ -42,7 +42,7 @@ Result<uint64_t> DiskCheckpoint::Prove() {
 
 Result<uint64_t> DiskCheckpoint::FindVersion(const Checkpoint& checkpoint) {
   const std::string name = Quoted(source_.checkpoint.string());
-  if (!has_stream_) {
+  if (!stream_) {
     XORBIT_ASSIGN_OR_RETURN(const MilesChain chain, MilesChain::Open(source_.store_root, checkpoint.layout()));
     XORBIT_ASSIGN_OR_RETURN(const auto version, chain.VersionOf(checkpoint.all_tensor_bytes(), runtime_.threads));
     if (version) return *version;
@@ -66,7 +66,7 @@ Status DiskCheckpoint::CheckUnchanged() const {
 
 Result<PulledDisk> DiskCheckpoint::Pull(std::optional<uint64_t> target, const std::optional<std::string>& source_dir) {
   XORBIT_ASSIGN_OR_RETURN(const uint64_t from, Prove());
-  Result<PulledDisk> pulled = has_stream_ ? PullStream(from, target, source_dir) : PullFolders(from, target, source_dir);
+  Result<PulledDisk> pulled = stream_ ? PullStream(from, target, source_dir) : PullFolders(from, target, source_dir);
   if (!pulled.ok()) static_cast<void>(Prove());  // what failed may have left another version, or none
   return pulled;
 }
@@ -110,6 +110,8 @@ Result<PulledDisk> DiskCheckpoint::PullFolders(uint64_t from, std::optional<uint
   }
   return pulled;
 }
+
+Result<uint64_t> DiskCheckpoint::Newest() { return stream_ ? stream_->Newest() : NewestMilesVersion(source_.store_root); }
 
 Status DiskCheckpoint::NoteProven(uint64_t version) {
   XORBIT_ASSIGN_OR_RETURN(proven_, Stamp());

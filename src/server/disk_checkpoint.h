@@ -27,7 +27,7 @@ struct PulledDisk {
   uint64_t fetched_bytes = 0;  // of a stream
 };
 
-// One thread at a time, but for version().
+// One thread at a time, but for Newest() and version().
 class DiskCheckpoint {
  public:
   // Takes the lock, takes back what a killed process has left half done, and proves the version. kRefused if another process
@@ -42,7 +42,10 @@ class DiskCheckpoint {
   // weight_v folders lead forward alone; `source_dir`, if it is named, must be the folder that they are in.
   Result<PulledDisk> Pull(std::optional<uint64_t> target, const std::optional<std::string>& source_dir);
 
-  bool follows_stream() const { return has_stream_; }
+  // The newest version that Pull could bring it to, whatever the checkpoint is. From any thread.
+  Result<uint64_t> Newest();
+
+  bool follows_stream() const { return stream_.has_value(); }
   // As last proven; nothing while nobody knows. From any thread.
   std::optional<uint64_t> version() const;
 
@@ -60,7 +63,7 @@ class DiskCheckpoint {
   ObjectStore& store_;
   const DiskSource source_;
   FileTarget target_;
-  bool has_stream_ = false;
+  std::optional<Stream> stream_;   // none: weight_v folders
   std::vector<FileStamp> proven_;  // of the files when their version was proven
   mutable std::mutex mutex_;
   std::optional<uint64_t> version_;  // guarded by mutex_

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "server/dispatch.h"
+#include "server/metrics_text.h"
 #include "server/reply.h"
 
 namespace xorbit {
@@ -32,6 +33,35 @@ HttpReply HandleHealth(DiskSampler& sampler, const ControlFields& /*fields*/) {
   return ready.ok() ? SuccessReply("ready", VersionsOf(sampler)) : FailureReply(503, ready.message());
 }
 
+HttpReply HandleMetrics(DiskSampler& sampler, const ControlFields& /*fields*/) {
+  MetricsText text;
+  const DiskCounts counts = sampler.counts();
+  const std::optional<uint64_t> loaded = sampler.version();
+  const Result<uint64_t> newest = sampler.Newest();
+  if (loaded) text.One("xorbit_applied_version", "gauge", "The version that the engine has loaded, if it is known.", *loaded);
+  if (const std::optional<uint64_t> on_disk = sampler.disk_version()) {
+    text.One("xorbit_disk_version", "gauge", "The version of the checkpoint, if it is known.", *on_disk);
+  }
+  if (loaded && newest.ok()) {
+    text.One("xorbit_version_lag", "gauge", "How many versions newer the newest one is.", std::max(*newest, *loaded) - *loaded);
+  }
+  text.One("xorbit_ready", "gauge", "1 while the engine answers and it is known what it has loaded.",
+           sampler.engine().Readiness().ok() ? 1 : 0);
+  text.Begin("xorbit_updates_total", "counter", "Loads by what came of them.");
+  text.Add(MetricsText::Label("result", "applied"), counts.loaded_count);
+  text.Add(MetricsText::Label("result", "failed"), counts.load_failed_count);
+  text.Begin("xorbit_pulls_total", "counter", "Pulls that have changed the checkpoint, and pulls that have failed.");
+  text.Add(MetricsText::Label("result", "applied"), counts.pulled_count);
+  text.Add(MetricsText::Label("result", "failed"), counts.pull_failed_count);
+  text.One("xorbit_fetched_bytes_total", "counter", "Bytes of manifests and payloads.", counts.fetched_bytes);
+  text.One("xorbit_changed_elements_total", "counter", "Elements that pulls have changed.", counts.change_count);
+  text.One("xorbit_pull_seconds_total", "counter", "Time of all pulls, while the engine serves.", counts.pull_seconds);
+  text.One("xorbit_load_seconds_total", "counter", "Time of all loads; what the engine serves meanwhile is its own.",
+           counts.load_seconds);
+  AddReplies(sampler.replies().counts(), &text);
+  return text.Reply();
+}
+
 HttpReply HandleServerInfo(DiskSampler& sampler, const ControlFields& /*fields*/) {
   const Status ready = sampler.engine().Readiness();
   return PlainReply({{"ready", ready.ok()},
@@ -45,6 +75,8 @@ HttpReply HandleServerInfo(DiskSampler& sampler, const ControlFields& /*fields*/
                        {"label_error", sampler.engine().label_error()}}},
                      {"checkpoint", sampler.options().source.checkpoint.string()},
                      {"updates_from", sampler.follows_stream() ? "stream" : "weight_v folders"},
+                     {"follows", sampler.options().follows},
+                     {"last_error", sampler.counts().last_error},
                      {"applied", OrNull(sampler.version())},
                      {"on_disk", OrNull(sampler.disk_version())}});
 }
@@ -55,9 +87,16 @@ HttpReply HandleModelInfo(DiskSampler& sampler, const ControlFields& /*fields*/)
   return PlainReply(info);
 }
 
+// Who follows decides by himself.
+Status CheckMayChange(const DiskSampler& sampler) {
+  if (!sampler.options().follows) return {};
+  return RefusedError("this sampler follows by itself; start it without --follow to have it pull and load when it is told to");
+}
+
 HttpReply HandlePullWeights(DiskSampler& sampler, const ControlFields& fields) {
-  const Status folder = CheckFolder(sampler, fields.local_checkpoint_dir, "local_checkpoint_dir");
-  if (!folder.ok()) return FailureReply(folder);
+  Status fits = CheckMayChange(sampler);
+  if (fits.ok()) fits = CheckFolder(sampler, fields.local_checkpoint_dir, "local_checkpoint_dir");
+  if (!fits.ok()) return FailureReply(fits);
   if (!fields.target_version && !fields.wants_latest) {
     return FailureReply(400, "target_version is missing: a number, or \"latest\"");
   }
@@ -71,8 +110,9 @@ HttpReply HandlePullWeights(DiskSampler& sampler, const ControlFields& fields) {
 }
 
 HttpReply HandleUpdateFromDisk(DiskSampler& sampler, const ControlFields& fields) {
-  const Status folder = CheckFolder(sampler, fields.model_path, "model_path");
-  if (!folder.ok()) return FailureReply(folder);
+  Status fits = CheckMayChange(sampler);
+  if (fits.ok()) fits = CheckFolder(sampler, fields.model_path, "model_path");
+  if (!fits.ok()) return FailureReply(fits);
   const Result<uint64_t> loaded = sampler.Reload({fields.flush_cache, fields.abort_all_requests}, fields.label);
   if (!loaded.ok()) return FailureReply(loaded.status());
   OrderedJson more = VersionsOf(sampler);
@@ -102,6 +142,7 @@ HttpReply HandleFlushCache(DiskSampler& sampler, const ControlFields& /*fields*/
 constexpr DiskRoute kRoutes[] = {
     {"GET", "/health", Role::kOpen, HandleHealth,
      "200 while the engine answers and it is known what it has loaded, 503 with the reason otherwise"},
+    {"GET", "/metrics", Role::kRead, HandleMetrics, "counts and gauges in Prometheus' text format"},
     {"GET", "/server_info", Role::kRead, HandleServerInfo, "what is on the disk, and what the engine has loaded"},
     {"GET", "/model_info", Role::kRead, HandleModelInfo, "checkpoint and versions"},
     {"GET", "/get_weight_version", Role::kRead, HandleModelInfo, "the version that the engine has loaded, or unknown"},

@@ -6,13 +6,17 @@
 // (disk_engine.h). Here the one is told to the other.
 #pragma once
 
+#include <chrono>
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string>
 
 #include "server/disk_checkpoint.h"
 #include "server/disk_engine.h"
+#include "server/serving_counters.h"
 
 namespace xorbit {
 
@@ -20,6 +24,23 @@ struct DiskSamplerOptions {
   std::string engine_id;  // empty: host name and process
   DiskSource source;
   DiskEngineOptions engine;
+  bool follows = false;                             // Follow is called, and nobody else may change anything
+  std::chrono::milliseconds follow_interval{100};   // how often the store is asked for a newer version
+  std::chrono::milliseconds probe_interval{1'000};  // how often the engine is asked whether it is still the same
+  std::chrono::milliseconds last_back_off{30'000};  // after failures the interval doubles up to this
+};
+
+// What has come of pulls and loads since the server started, for /metrics.
+struct DiskCounts {
+  uint64_t pulled_count = 0;  // that have changed the checkpoint
+  uint64_t pull_failed_count = 0;
+  uint64_t loaded_count = 0;
+  uint64_t load_failed_count = 0;
+  uint64_t fetched_bytes = 0;
+  uint64_t change_count = 0;
+  double pull_seconds = 0;  // of all tries
+  double load_seconds = 0;
+  std::string last_error;  // of the last try to follow; empty after a success
 };
 
 // Thread-safe. One pull or reload at a time: kRefused meanwhile.
@@ -37,6 +58,16 @@ class DiskSampler {
   // named and is not the version on the disk. Otherwise as DiskEngine::Load.
   Result<uint64_t> Reload(const ReloadOrder& order, const std::optional<std::string>& label);
 
+  // Keeps the engine at the newest version until a stop is requested, on one thread; a load under way is waited for. Whatever
+  // fails is tried again. Versions that come while the engine loads are skipped: each pull goes to the newest there is. An
+  // engine that was restarted is had to load again.
+  void Follow(const std::stop_token& stop);
+
+  // DiskCheckpoint::Newest.
+  Result<uint64_t> Newest() { return checkpoint_->Newest(); }
+  DiskCounts counts() const;
+  ServingCounters& replies() { return replies_; }  // of updates nothing is counted there
+
   DiskEngine& engine() { return engine_; }
   const DiskEngine& engine() const { return engine_; }
   std::optional<uint64_t> version() const { return engine_.version(); }
@@ -46,11 +77,17 @@ class DiskSampler {
 
  private:
   explicit DiskSampler(DiskSamplerOptions options) : options_(std::move(options)), engine_(options_.engine) {}
+  Status CatchUp();
+  Result<uint64_t> LoadProven(const ReloadOrder& order, const std::optional<std::string>& label);
 
   const DiskSamplerOptions options_;
   std::mutex work_mutex_;  // held by a pull or a reload
   std::unique_ptr<DiskCheckpoint> checkpoint_;
   DiskEngine engine_;
+  mutable std::mutex counts_mutex_;
+  DiskCounts counts_;  // guarded by counts_mutex_
+  ServingCounters replies_;
+  std::condition_variable_any never_;
 };
 
 }  // namespace xorbit

@@ -294,28 +294,6 @@ TEST_F(RoutesTest, EveryRequestIsLogged) {
   EXPECT_THAT(lines, HasSubstr(R"("sync_id":"step-7","method":"GET","path":"/no\"where","status":404)"));
 }
 
-// docs/formats/openapi.json has exactly the routes of the table, with their roles and what an absent one says.
-TEST(OpenApiTest, DescribesTheRouteTable) {
-  const Buffer text = ReadWholeFile(XORBIT_OPENAPI, 1 << 20).value();
-  JsonShape method = JsonShape::Object({"summary", "x-xorbit-role"});
-  method.fields.push_back({"responses", JsonShape::Each(JsonShape(), 20)});
-  JsonShape shape;
-  shape.fields.push_back({"paths", JsonShape::Each(JsonShape::Each(method, 4), 200)});
-  const Json paths = ParseJson(AsText(text), shape, 20).value()["paths"];
-  size_t described = 0;
-  for (const auto& [path, methods] : paths.items()) described += methods.size();
-  EXPECT_EQ(described, AllRoutes().size());
-  constexpr std::string_view kRoles[] = {"open", "read", "admin"};
-  for (const Route& route : AllRoutes()) {
-    const std::string name = route.method == "GET" ? "get" : "post";
-    ASSERT_TRUE(paths.contains(route.path) && paths[std::string(route.path)].contains(name)) << route.path;
-    const Json& described_as = paths[std::string(route.path)][name];
-    EXPECT_EQ(described_as["summary"], route.summary) << route.path;
-    EXPECT_EQ(described_as["x-xorbit-role"], kRoles[static_cast<size_t>(route.role)]) << route.path;
-    EXPECT_EQ(described_as["responses"].contains("501"), route.handler == nullptr) << route.path;
-  }
-}
-
 TEST_F(RoutesTest, AFencedSamplerGetsNoTraffic) {
   Start();
   EXPECT_EQ(Post("/pause_generation").status, 200);

@@ -1,5 +1,6 @@
 #include "server/served_disk.h"
 
+#include "base/parallel.h"
 #include "base/stopwatch.h"
 #include "server/disk_routes.h"
 #include "server/reply.h"
@@ -20,6 +21,7 @@ Result<std::unique_ptr<ServedDisk>> ServedDisk::Start(const Runtime& runtime, Ob
 HttpReply ServedDisk::Answer(const HttpRequest& request) {
   const Stopwatch watch;
   HttpReply reply = Dispatch(*sampler_, access_, limit_, request);
+  sampler_->replies().NoteReply(reply.status, reply.body.find(kVersionNotReady) != std::string::npos);
   if (log_) {
     log_(RequestLogLine(sampler_->options().engine_id, request, reply.status, watch.seconds(), sampler_->version()));
   }
@@ -27,8 +29,25 @@ HttpReply ServedDisk::Answer(const HttpRequest& request) {
 }
 
 Status ServedDisk::Run() {
-  return server_->Run([this](const HttpRequest& request) { return Answer(request); },
-                      [](int status, const std::string& why) { return FailureReply(status, why); });
+  const bool follows = sampler_->options().follows;
+  return ParallelFor(follows ? 2 : 1, follows ? 2 : 1, [&](uint64_t index) -> Status {
+    if (index == 1) {
+      sampler_->Follow(stop_.get_token());
+      return {};
+    }
+    const Status status = server_->Run([this](const HttpRequest& request) { return Answer(request); },
+                                       [this](int code, const std::string& why) {
+                                         sampler_->replies().NoteReply(code, false);
+                                         return FailureReply(code, why);
+                                       });
+    stop_.request_stop();  // also if the server has failed
+    return status;
+  });
+}
+
+void ServedDisk::Stop() {
+  server_->Stop();
+  stop_.request_stop();
 }
 
 }  // namespace xorbit

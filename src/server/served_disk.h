@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <stop_token>
 #include <string>
 
 #include "server/disk_sampler.h"
@@ -22,9 +23,9 @@ class ServedDisk {
   DiskSampler& sampler() { return *sampler_; }
   HttpReply Answer(const HttpRequest& request);
 
-  // Answers requests until Stop. Requests under way are answered first.
+  // Answers requests, and follows beside them if the sampler does, until Stop. Requests and loads under way end first.
   Status Run();
-  void Stop() { server_->Stop(); }  // from any thread
+  void Stop();  // from any thread
 
  private:
   explicit ServedDisk(const ServeRequest& request)
@@ -35,6 +36,7 @@ class ServedDisk {
   std::function<void(const std::string& line)> log_;
   std::unique_ptr<DiskSampler> sampler_;
   std::unique_ptr<HttpServer> server_;
+  std::stop_source stop_;
 };
 
 }  // namespace xorbit

@@ -29,10 +29,10 @@ class DiskFixture : public testing::Test {
     return DiskSampler::Open(runtime(), *store_, Options(kind));
   }
   // As Miles and slime publish: a folder a version, each from the one before.
-  void PublishFolders(uint64_t count) {
+  void PublishFolders(uint64_t count, uint64_t first = 1) {
     root_ = model_.folder() / "published";
     fs::create_directory(root_);
-    for (uint64_t version = 1; version <= count; ++version) {
+    for (uint64_t version = first; version <= count; ++version) {
       MilesWriteOptions options;
       options.base_version = version - 1;
       options.version = version;

@@ -54,10 +54,12 @@ Status CheckFollows(const MilesDelta& delta, uint64_t before) {
                       ": one is missing, or belongs to another run");
 }
 
-bool IsFullVersion(const fs::path& folder) {
-  const Result<Buffer> index = ReadWholeFile(folder / kMilesIndexFile, kMilesMaxIndexBytes);
-  return index.ok() && ParseMilesIndex(AsText(*index)).status().code() == Code::kRefused;
+Result<MilesIndex> ReadIndex(const fs::path& folder) {
+  XORBIT_ASSIGN_OR_RETURN(const Buffer index, ReadWholeFile(folder / kMilesIndexFile, kMilesMaxIndexBytes));
+  return ParseMilesIndex(AsText(index));
 }
+
+bool IsFullVersion(const fs::path& folder) { return ReadIndex(folder).status().code() == Code::kRefused; }
 
 // Whether a tensor is as it was before the first step that changes it.
 Result<bool> IsUntouched(const MilesDelta& delta, size_t entry, ConstBytes live) {
@@ -122,8 +124,13 @@ Result<MilesChain> MilesChain::Open(const fs::path& root, const Layout& layout) 
   for (; count > 0; --count) {
     const fs::path folder = root / MilesFolderName(versions[count - 1]);
     if (IsFullVersion(folder)) break;
-    XORBIT_ASSIGN_OR_RETURN(MilesDelta delta, OpenVersion(root, versions[count - 1], layout));
-    chain.deltas_.push_back(std::move(delta));
+    Result<MilesDelta> delta = OpenVersion(root, versions[count - 1], layout);
+    if (!delta.ok() && count == versions.size() && delta.status().code() != Code::kRefused) {
+      XORBIT_RETURN_IF_ERROR(chain.LeaveOut(folder, layout, delta.status()));
+      continue;
+    }
+    if (!delta.ok()) return delta.status();
+    chain.deltas_.push_back(std::move(*delta));
   }
   std::ranges::reverse(chain.deltas_);
   if (count > 0) {
@@ -142,9 +149,32 @@ Result<MilesChain> MilesChain::Open(const fs::path& root, const Layout& layout) 
   return chain;
 }
 
+// Its index alone says which tensors it changes; without that nothing is known of any tensor.
+Status MilesChain::LeaveOut(const fs::path& folder, const Layout& layout, const Status& why) {
+  const Result<MilesIndex> index = ReadIndex(folder);
+  if (!index.ok()) return why;
+  for (const auto& [name, file_name] : index->weight_map) {
+    const std::optional<uint32_t> tensor_index = layout.Find(name);
+    if (!tensor_index) return why;
+    in_doubt_.push_back(*tensor_index);
+  }
+  unread_ = why;
+  return {};
+}
+
+// Whether some folder that can be read speaks of the tensor.
+bool MilesChain::IsSpokenOf(uint32_t tensor_index) const {
+  const auto changes_it = [&](const MilesDelta& delta) {
+    return std::ranges::any_of(delta.entries(), [&](const MilesEntry& entry) { return entry.tensor_index == tensor_index; });
+  };
+  return full_.has_value() || std::ranges::any_of(deltas_, changes_it);
+}
+
 Result<std::optional<uint64_t>> MilesChain::VersionOf(std::span<const ConstBytes> live, int threads) const {
   XORBIT_ASSIGN_OR_RETURN(const std::optional<size_t> position,
                           FindPosition(deltas_, full_ ? &*full_ : nullptr, live, threads));
+  const bool is_certain = position && std::ranges::all_of(in_doubt_, [&](uint32_t tensor) { return IsSpokenOf(tensor); });
+  if (!is_certain && !unread_.ok()) return unread_;
   if (!position) return std::optional<uint64_t>();
   return std::optional(*position == 0 ? first_version_ : deltas_[*position - 1].index().version);
 }

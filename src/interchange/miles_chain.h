@@ -26,18 +26,25 @@ Result<std::optional<size_t>> FindPosition(std::span<const MilesDelta> deltas, c
 // Immutable; safe to share between threads.
 class MilesChain {
  public:
-  // The deltas below `root`, after the newest full version if there is one; folders without an index are not published yet.
-  // kRefused if a folder's index names another version than the folder, or does not start from the version before; otherwise as
-  // MilesDelta::Open and Checkpoint::Open, of the first folder that cannot be read.
+  // The deltas below `root`, after the newest full version if there is one; folders without an index are not published yet, and
+  // the newest may have files that cannot be read yet, or any more. kRefused if a folder's index names another version than the
+  // folder, or does not start from the version before; otherwise as MilesDelta::Open and Checkpoint::Open, of the first folder
+  // that cannot be read.
   static Result<MilesChain> Open(const fs::path& root, const Layout& layout);
 
-  // The version that `live` is, by FindPosition; 0 for any bytes if there are no folders.
+  // The version that `live` is, by FindPosition; 0 for any bytes if there are no folders. If the newest folder cannot be read,
+  // its error where that leaves a doubt: it changes a tensor of which no other folder speaks, or none of the others fits.
   Result<std::optional<uint64_t>> VersionOf(std::span<const ConstBytes> live, int threads) const;
 
  private:
+  Status LeaveOut(const fs::path& folder, const Layout& layout, const Status& why);
+  bool IsSpokenOf(uint32_t tensor_index) const;
+
   std::optional<Checkpoint> full_;
   uint64_t first_version_ = 0;  // where the first delta starts
   std::vector<MilesDelta> deltas_;
+  Status unread_;                   // why the newest folder cannot be read
+  std::vector<uint32_t> in_doubt_;  // the tensors that it changes
 };
 
 struct MilesStep {

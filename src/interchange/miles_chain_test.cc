@@ -106,6 +106,26 @@ TEST_F(MilesChainTest, AFullVersionProvesWhatNoDeltaChanges) {
   EXPECT_EQ(Find(states_[0]).value(), std::nullopt);
 }
 
+TEST_F(MilesChainTest, ANewestFolderThatCannotBeReadIsLeftOutWhereThatIsNoDoubt) {
+  Publish({0});
+  Publish({0});
+  fs::resize_file(FolderOf(2) / MilesPayloadName(0, 1), 40);
+  EXPECT_EQ(Find(states_[1]).value(), 1);
+  EXPECT_EQ(Find(states_[0]).value(), 0);
+  EXPECT_EQ(Find(states_[2]).status().code(), Code::kCorrupt);  // it may be that version
+  EXPECT_EQ(FindMilesWay(root_.path(), layout_, 1, {}).status().code(), Code::kCorrupt);
+  // One that changes what no other folder speaks of: nobody can tell whether that has happened.
+  fs::remove_all(FolderOf(2));
+  states_.pop_back();
+  Publish({1});
+  fs::remove(FolderOf(2) / MilesPayloadName(0, 1));
+  EXPECT_EQ(Find(states_[1]).status().code(), Code::kNotFound);
+  EXPECT_EQ(Find(states_[2]).status().code(), Code::kNotFound);
+  // One in the middle.
+  Publish({2});
+  EXPECT_EQ(Find(states_[3]).status().code(), Code::kNotFound);
+}
+
 TEST_F(MilesChainTest, FoldersThatDoNotFollowOneAnotherAreRefused) {
   EXPECT_EQ(Find(states_[0]).value(), 0);  // nothing is published yet
   Publish({0});

@@ -29,7 +29,20 @@ Status DiskEngine::Load(const std::string& path, uint64_t version, const ReloadO
                         const std::function<Status()>& check) {
   const std::lock_guard load_lock(load_mutex_);
   const EngineCall load = LoadCall(options_.kind, path, version, order);
-  return options_.kind == EngineKind::kVllm ? LoadVllm(load, version, order, check) : LoadSglang(load, version, check);
+  if (options_.kind == EngineKind::kSglang) return LoadSglang(load, version, check);
+  XORBIT_RETURN_IF_ERROR(CheckModel(path));
+  return LoadVllm(load, version, order, check);
+}
+
+// vLLM cannot be told what to load: it would load its own model, and say with reason that it has.
+Status DiskEngine::CheckModel(const std::string& path) const {
+  const EngineAddress engine{options_.endpoint, options_.token, {}};
+  XORBIT_ASSIGN_OR_RETURN(const HttpReply reply, CallEngineServer(engine, ModelQuestion(), Clock::now() + options_.call_limit));
+  const std::optional<std::string> model = ModelIn(reply);
+  std::error_code error;
+  if (!model || fs::equivalent(*model, path, error)) return {};
+  return RefusedError("the engine loads what it was started with, " + Quoted(*model) + ", which is not " + Quoted(path) +
+                      ": start it with that");
 }
 
 Status DiskEngine::LoadSglang(const EngineCall& load, uint64_t version, const std::function<Status()>& check) {

@@ -55,6 +55,7 @@ class DiskEngine {
   };
 
   Status Call(const EngineCall& call, std::chrono::milliseconds limit) const;
+  Status CheckModel(const std::string& path) const;
   Status LoadVllm(const EngineCall& load, uint64_t version, const ReloadOrder& order, const std::function<Status()>& check);
   Status LoadSglang(const EngineCall& load, uint64_t version, const std::function<Status()>& check);
   Result<std::optional<std::string>> AskLabel(std::chrono::milliseconds limit) const;

@@ -101,6 +101,20 @@ TEST_F(DiskEngineTest, OneThatNamesNoVersionIsLostWhenItIsNotThere) {
   EXPECT_EQ(Health(**sampler), 200);
 }
 
+TEST_F(DiskEngineTest, VllmMustHaveBeenStartedWithTheCheckpoint) {
+  const auto models = [](const fs::path& root) {
+    return R"({"object":"list","data":[{"id":"m","max_model_len":1,"permission":[{"id":"p"}],"root":")" + root.string() +
+           R"("}]})";
+  };
+  for (const fs::path& other : {fs::path("Qwen/Qwen3-4B"), fs::path("/"), model_.folder().path()}) {
+    engine_.AnswerWith("/v1/models", 200, models(other));
+    EXPECT_THAT(Open(EngineKind::kVllm).status().message(), HasSubstr("the engine loads what it was started with"));
+    EXPECT_THAT(engine_.Take(), ElementsAre());
+  }
+  engine_.AnswerWith("/v1/models", 200, models(checkpoint_ / "." / ""));
+  EXPECT_TRUE(Open(EngineKind::kVllm).ok());
+}
+
 TEST_F(DiskEngineTest, OneThatNamesAnotherVersionHasNotLoadedThisOne) {
   engine_.AnswerWith("/model_info", 200, R"({"weight_version":"default"})");
   EXPECT_THAT(Open().status().message(), HasSubstr("and names 'default'"));

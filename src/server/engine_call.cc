@@ -7,6 +7,7 @@ namespace xorbit {
 namespace {
 
 constexpr uint32_t kReplyDepth = 16;
+constexpr uint64_t kMaxModels = 10'000;  // every adapter is one
 
 // Null if the body is no JSON object.
 Json ObjectOf(const HttpReply& reply) {
@@ -61,6 +62,17 @@ std::optional<std::string> LabelIn(const HttpReply& reply) {
   if (reply.status != 200 || !object.is_object() || !object.contains("weight_version")) return std::nullopt;
   const Json& label = object["weight_version"];
   return label.is_string() ? std::optional(label.get<std::string>()) : std::nullopt;
+}
+
+std::optional<std::string> ModelIn(const HttpReply& reply) {
+  JsonShape shape = JsonShape::Object({});
+  shape.fields.push_back({"data", JsonShape::Each(JsonShape::Object({"root"}), kMaxModels)});
+  const Result<Json> json = ParseJson(reply.body, shape, kReplyDepth);
+  if (reply.status != 200 || !json.ok() || !json->is_object()) return std::nullopt;
+  const auto models = GetArray(*json, "data");
+  if (!models.ok() || (*models)->empty() || !(**models)[0].is_object()) return std::nullopt;
+  const auto root = GetString((**models)[0], "root");
+  return root.ok() ? std::optional(*root) : std::nullopt;
 }
 
 }  // namespace xorbit

@@ -24,5 +24,7 @@ Status AskEngine(const EngineAddress& engine, const EngineCall& call, HttpDeadli
 Status CheckReply(const EngineCall& call, const HttpReply& reply);
 // "weight_version" of a reply that is a JSON object and has one.
 std::optional<std::string> LabelIn(const HttpReply& reply);
+// Where the first model of a reply to ModelQuestion comes from, if it says.
+std::optional<std::string> ModelIn(const HttpReply& reply);
 
 }  // namespace xorbit

@@ -91,6 +91,8 @@ EngineCall LabelCall(EngineKind /*kind*/, uint64_t version) {
 
 EngineCall LabelQuestion(EngineKind kind) { return {"GET", kind == EngineKind::kVllm ? "/weight_info" : "/model_info", ""}; }
 
+EngineCall ModelQuestion() { return {"GET", "/v1/models", ""}; }
+
 EngineCall LoadCall(EngineKind kind, const std::string& model_path, uint64_t version, const ReloadOrder& order) {
   if (kind == EngineKind::kVllm) {
     return {"POST", "/collective_rpc", R"({"method":"reload_weights"})", ReplyRule::kObjectOrNothing};

@@ -59,11 +59,15 @@ EngineCall LabelCall(EngineKind kind, uint64_t version);
 // Asks which version its replies name.
 EngineCall LabelQuestion(EngineKind kind);
 
+// Asks which model it was started with.
+EngineCall ModelQuestion();
+
 struct ReloadOrder {
   bool flush_cache = true;
   bool abort_all_requests = false;
 };
-// Has it load the checkpoint again; SGLang flushes its cache and takes the label by the same call. `model_path` is UTF-8.
+// Has it load the checkpoint. SGLang takes the path, which is UTF-8, flushes its cache and takes the label by the same call;
+// vLLM loads what it was started with.
 EngineCall LoadCall(EngineKind kind, const std::string& model_path, uint64_t version, const ReloadOrder& order);
 
 }  // namespace xorbit

@@ -18,7 +18,7 @@ void CutIntoPortions(const Codec& codec, const SegmentMap& map, const EncodedSeg
   for (uint64_t i = 0; i < table->record_count(); ++i) {
     const RecordBytes bytes = table->at(i);
     const ConstBytes body = view.body.subspan(bytes.body_begin, bytes.body_end - bytes.body_begin);
-    const auto portion = SegmentPortion::Make(*table, i, i + 1, body, 1);
+    const auto portion = SegmentPortion::Make(*table, i, i + 1, 0, body, 1);
     if (!portion.ok()) std::abort();
     const auto decoder = FindCodec((*portion)->codec())->Open(map, (*portion)->view());
     if (!decoder.ok()) std::abort();

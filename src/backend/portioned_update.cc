@@ -49,7 +49,7 @@ Status Take(const Backend& backend, const Layout& layout, const OpenGroup& porti
 
 Status ApplyByPortions(const Backend& backend, const Layout& layout, std::span<const PayloadView> heads, const ReadBody& read,
                        const LiveMemory& live, uint64_t limit_bytes, PrepareOptions options, PortionReport* report) {
-  XORBIT_ASSIGN_OR_RETURN(const PortionPlan plan, PortionPlan::Make(heads, limit_bytes));
+  XORBIT_ASSIGN_OR_RETURN(const PortionPlan plan, PortionPlan::Make(layout, heads, limit_bytes));
   std::unique_ptr<KeptMemory> kept;  // from one group to the next
   options.is_portion = true;
   options.masks.kept = &kept;

@@ -93,6 +93,14 @@ Status RecordTable::CheckOuter(uint64_t inner_bytes) const {
   return body_at == body_bytes_ ? Status() : CorruptError("the outer chunks do not fill the body");
 }
 
+uint64_t RecordTable::FirstElement(uint64_t index) const { return FirstOf(RecordAt(codec_, head_.records, index)); }
+
+uint64_t RecordTable::LastElement(uint64_t index) const {
+  const uint8_t* record = RecordAt(codec_, head_.records, index);
+  if (codec_ == CodecId::kSparse) return FirstOf(record) + LoadLe<TileRecord>(record).span;
+  return FirstOf(record) + LoadLe<FrameRecord>(record).element_count - 1;
+}
+
 RecordBytes RecordTable::Over(uint64_t begin, uint64_t end) const {
   const uint64_t from = OffsetOf(RecordAt(codec_, head_.records, begin));
   const uint64_t to = EndOf(end - 1);
@@ -105,7 +113,7 @@ RecordBytes RecordTable::Over(uint64_t begin, uint64_t end) const {
 }
 
 Result<std::unique_ptr<SegmentPortion>> SegmentPortion::Make(const RecordTable& table, uint64_t begin, uint64_t end,
-                                                             ConstBytes body, int threads) {
+                                                             uint64_t first_element, ConstBytes body, int threads) {
   std::unique_ptr<SegmentPortion> portion(new SegmentPortion());  // tidy-allow: private
   const CodecId codec = table.codec_;
   const uint64_t size = RecordSizeOf(codec);
@@ -116,6 +124,7 @@ Result<std::unique_ptr<SegmentPortion>> SegmentPortion::Make(const RecordTable& 
   EncodedSegmentView& view = portion->view_;
   for (uint64_t i = 0; i < end - begin; ++i) {
     uint8_t* record = portion->records_.data() + i * size;
+    StoreLe(record, FirstOf(record) - first_element);
     StoreLe(record + kOffsetAt, OffsetOf(record) - from);
     view.change_count += ChangesOf(codec, record);
   }

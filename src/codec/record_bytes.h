@@ -27,6 +27,9 @@ class RecordTable {
   uint64_t record_size() const { return head_.records.size() / head_.record_count; }  // of a table that is not empty
   RecordBytes at(uint64_t index) const { return Over(index, index + 1); }
   RecordBytes Over(uint64_t begin, uint64_t end) const;  // of all records from `begin` up to `end`, at least one
+  // As the records say, which may be anything: the segment's first and last element that a record spans.
+  uint64_t FirstElement(uint64_t index) const;
+  uint64_t LastElement(uint64_t index) const;
 
  private:
   friend class SegmentPortion;
@@ -46,9 +49,10 @@ class RecordTable {
 class SegmentPortion {
  public:
   // `body` holds the body from Over(begin, end).body_begin to its body_end, and must outlive the portion unless there is an
-  // outer stage. `head` are the table's sections. kCorrupt where an outer chunk is not what its record says.
-  static Result<std::unique_ptr<SegmentPortion>> Make(const RecordTable& table, uint64_t begin, uint64_t end, ConstBytes body,
-                                                      int threads);
+  // outer stage; so must the table's sections. Elements are counted from `first_element`, at most FirstElement(begin). kCorrupt
+  // where an outer chunk is not what its record says.
+  static Result<std::unique_ptr<SegmentPortion>> Make(const RecordTable& table, uint64_t begin, uint64_t end,
+                                                      uint64_t first_element, ConstBytes body, int threads);
 
   CodecId codec() const { return codec_; }
   const EncodedSegmentView& view() const { return view_; }
@@ -59,7 +63,7 @@ class SegmentPortion {
   Status Undo(ConstBytes outer_records, ConstBytes body, int threads);
 
   CodecId codec_ = CodecId::kSparse;
-  Buffer records_;  // offsets counted from the portion's first record
+  Buffer records_;  // offsets counted from the first of them
   Buffer undone_;
   EncodedSegmentView view_;
 };

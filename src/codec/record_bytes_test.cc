@@ -30,7 +30,7 @@ std::vector<ElementChange> DecodeByPortions(Random& random, const Codec& codec, 
     const RecordBytes bytes = table.Over(begin, end);
     const Buffer body(image.body.begin() + static_cast<ptrdiff_t>(bytes.body_begin),
                       image.body.begin() + static_cast<ptrdiff_t>(bytes.body_end));
-    const auto portion = SegmentPortion::Make(table, begin, end, body, 2);
+    const auto portion = SegmentPortion::Make(table, begin, end, 0, body, 2);
     EXPECT_TRUE(portion.ok()) << portion.status().message();
     EXPECT_EQ((*portion)->byte_count(), bytes.inner_bytes + (end - begin) * table.record_size());
     const auto decoder = FindCodec((*portion)->codec())->Open(map, (*portion)->view());

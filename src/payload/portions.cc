@@ -7,8 +7,9 @@
 
 namespace xorbit {
 
-Result<PortionPlan> PortionPlan::Make(std::span<const PayloadView> heads, uint64_t limit_bytes) {
+Result<PortionPlan> PortionPlan::Make(const Layout& layout, std::span<const PayloadView> heads, uint64_t limit_bytes) {
   PortionPlan plan;
+  plan.layout_ = &layout;
   for (uint32_t p = 0; p < heads.size(); ++p) {
     XORBIT_RETURN_IF_ERROR(plan.AddPayload(heads[p]));
     for (uint32_t s = 0; s < heads[p].segments.size(); ++s) XORBIT_RETURN_IF_ERROR(plan.CutSegment(p, s, limit_bytes));
@@ -75,11 +76,33 @@ Status PortionPlan::CutSegment(uint32_t payload_index, uint32_t segment_index, u
   return {};
 }
 
+namespace {
+
+// The parts that elements [first, last] lie in, and where the first of these parts begins in the segment.
+struct PartsOfPortion {
+  SegmentMap map;
+  uint64_t first_element = 0;
+};
+Result<PartsOfPortion> PartsOver(const Layout& layout, const SegmentMap& map, uint64_t first, uint64_t last) {
+  if (last < first || last >= map.element_count()) return CorruptError("has records that leave their segment");
+  const auto begin = map.parts().begin() + static_cast<ptrdiff_t>(map.PartAt(first));
+  const auto end = map.parts().begin() + static_cast<ptrdiff_t>(map.PartAt(last)) + 1;
+  PartsOfPortion parts;
+  parts.first_element = map.part_start(map.PartAt(first));
+  XORBIT_ASSIGN_OR_RETURN(parts.map, SegmentMap::Make(layout, map.unit_bytes(), map.group(), {begin, end}));
+  return parts;
+}
+
+}  // namespace
+
 Result<std::unique_ptr<OpenPortion>> OpenPortion::Make(const PortionPlan& plan, const Portion& portion, const ReadBody& read,
                                                        int threads) {
   std::unique_ptr<OpenPortion> open(new OpenPortion());  // tidy-allow: private
   const PortionPlan::PlannedPayload& payload = plan.payloads_[portion.payload_index];
   const PortionPlan::PlannedSegment& segment = payload.segments[portion.segment_index];
+  XORBIT_ASSIGN_OR_RETURN(PartsOfPortion parts, PartsOver(*plan.layout_, payload.head->segments[portion.segment_index].map,
+                                                          segment.records.FirstElement(portion.record_begin),
+                                                          segment.records.LastElement(portion.record_end - 1)));
   const RecordBytes bytes = segment.records.Over(portion.record_begin, portion.record_end);
   const uint64_t body_begin = segment.body_begin + bytes.body_begin;
   const PortionPlan::ChunkRange chunks = PortionPlan::ChunksOf(payload, body_begin, segment.body_begin + bytes.body_end);
@@ -87,8 +110,8 @@ Result<std::unique_ptr<OpenPortion>> OpenPortion::Make(const PortionPlan& plan, 
   XORBIT_RETURN_IF_ERROR(read(portion.payload_index, chunks.body_begin, open->chunks_));
   XORBIT_RETURN_IF_ERROR(VerifyChunks(*payload.head, chunks.first, chunks.end, open->chunks_, threads));
   const ConstBytes body = ConstBytes(open->chunks_).subspan(body_begin - chunks.body_begin, bytes.body_end - bytes.body_begin);
-  XORBIT_ASSIGN_OR_RETURN(open->segment_,
-                          SegmentPortion::Make(segment.records, portion.record_begin, portion.record_end, body, threads));
+  XORBIT_ASSIGN_OR_RETURN(open->segment_, SegmentPortion::Make(segment.records, portion.record_begin, portion.record_end,
+                                                               parts.first_element, body, threads));
   open->fetched_bytes_ = chunks.byte_count;
   open->most_bytes_ = chunks.byte_count + open->segment_->byte_count();
   if (bytes.inner_bytes > 0) Buffer().swap(open->chunks_);
@@ -103,7 +126,7 @@ Result<std::unique_ptr<OpenPortion>> OpenPortion::Make(const PortionPlan& plan, 
   view.info = head.info;
   view.info.codec = open->segment_->codec();
   view.body = open->segment_->view().body;
-  view.segments.push_back({head.segments[portion.segment_index].map, open->segment_->view(), view.body.size()});
+  view.segments.push_back({std::move(parts.map), open->segment_->view(), view.body.size()});
   return open;
 }
 

@@ -27,8 +27,8 @@ struct Portion {
 class PortionPlan {
  public:
   // Groups of which each takes at most `limit_bytes` to fetch and undo: all records, in order. kRefused if one record takes
-  // more; kCorrupt as RecordTable::Open. The heads outlive the plan.
-  static Result<PortionPlan> Make(std::span<const PayloadView> heads, uint64_t limit_bytes);
+  // more; kCorrupt as RecordTable::Open. Layout and heads outlive the plan.
+  static Result<PortionPlan> Make(const Layout& layout, std::span<const PayloadView> heads, uint64_t limit_bytes);
 
   const std::vector<std::vector<Portion>>& groups() const { return groups_; }
 
@@ -56,6 +56,7 @@ class PortionPlan {
   static ChunkRange ChunksOf(const PlannedPayload& payload, uint64_t body_begin, uint64_t body_end);
   uint64_t CostOf(const Portion& portion) const;
 
+  const Layout* layout_ = nullptr;
   std::vector<PlannedPayload> payloads_;
   std::vector<std::vector<Portion>> groups_;
   uint64_t room_bytes_ = 0;  // in the last group
@@ -64,12 +65,13 @@ class PortionPlan {
 // Reads bytes of a payload's body.
 using ReadBody = std::function<Status(uint32_t payload_index, uint64_t body_offset, MutableBytes bytes)>;
 
-// A portion as a payload. Does not move: the view points into it. What its header says of the whole change
-// is the payload's: PrepareOptions::is_portion.
+// A portion as a payload, of the segment's parts that its records lie in and no others, so that what is planned for it grows
+// with the portion and not with the model. Does not move: the view points into it. What its header says of the whole change is
+// the payload's: PrepareOptions::is_portion.
 class OpenPortion {
  public:
-  // Reads and verifies the portion's chunks. kCorrupt if a chunk does not match its hash, or an outer chunk is not what its
-  // record says; errors of `read`. The plan outlives it.
+  // Reads and verifies the portion's chunks. kCorrupt if its records leave the segment, a chunk does not match its hash, or an
+  // outer chunk is not what its record says; errors of `read`. The plan outlives it.
   static Result<std::unique_ptr<OpenPortion>> Make(const PortionPlan& plan, const Portion& portion, const ReadBody& read,
                                                    int threads);
 

@@ -19,11 +19,12 @@ using testing::HasSubstr;
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 
-// 18 MiB in all units.
+// 18 MiB in all units, of one of them in several tensors.
 Layout StartLayout() {
-  return MakeLayout({Tensor("a", Dtype::kBF16, {2, 1024, 1024}), Tensor("b", Dtype::kU8, {6 * kMiB}),
-                     Tensor("c", Dtype::kF32, {1024, 1024}), Tensor("d", Dtype::kF64, {1024, 256, 2}),
-                     Tensor("e.frozen", Dtype::kI64, {9}, 0, true)});
+  std::vector<TensorSpec> tensors = {Tensor("a", Dtype::kBF16, {2, 1024, 1024}), Tensor("c", Dtype::kF32, {1024, 1024}),
+                                     Tensor("d", Dtype::kF64, {1024, 256, 2}), Tensor("e.frozen", Dtype::kI64, {9}, 0, true)};
+  for (uint64_t i = 0; i < 12; ++i) tensors.push_back(Tensor("b" + std::to_string(i), Dtype::kU8, {kMiB / 2 + 5 * i}));
+  return MakeLayout(std::move(tensors));
 }
 
 // A stream whose version 1 differs from its base in half of all elements.
@@ -65,11 +66,7 @@ struct Case {
   CodecId codec;
   uint64_t limit_bytes;
 };
-constexpr Case kCases[] = {{CodecId::kSparse, 700 << 10},
-                           {CodecId::kLz4Zstd, 4 * kMiB},
-                           {CodecId::kSnappyZstd, 4 * kMiB},
-                           {CodecId::kLz4, 2 * kMiB},
-                           {CodecId::kZstd, 2 * kMiB}};
+constexpr Case kCases[] = {{CodecId::kSparse, 700 << 10}, {CodecId::kLz4Zstd, 4 * kMiB}, {CodecId::kZstd, 2 * kMiB}};
 
 TEST(StartUp, StagesNoMoreThanAllowedThereAndBack) {
   SCOPED_TRACE("XORBIT_TEST_SEED=" + std::to_string(TestSeed()));

@@ -14,6 +14,10 @@ namespace {
 
 constexpr std::chrono::milliseconds kEnginePauseLimit{10'000};  // a step of a large model, or requests that are waited for
 
+// Beside an engine in another process each slice of ours costs a switch of the device there and back, so a few longer ones take
+// less from it than many short ones.
+constexpr uint32_t kAttachedSliceMicroseconds = 1'000;
+
 }  // namespace
 
 Status CheckListener(const ServeRequest& request) {
@@ -41,6 +45,7 @@ Result<std::unique_ptr<ServedSampler>> ServedSampler::Start(const Runtime& runti
   if (request.start_up_bytes > 0) XORBIT_RETURN_IF_ERROR(BringToNewest(runtime, own, request.start_up_bytes, &found));
   ReceiverOptions options;
   options.threads = runtime.threads;
+  if (is_attached) options.throttle.slice_microseconds = kAttachedSliceMicroseconds;
   SessionOptions session;
   if (request.engine) {
     auto engine = std::make_unique<EngineMemory>(std::move(found.memory), *request.engine);

@@ -55,7 +55,7 @@ Result<uint64_t> DiskCheckpoint::FindVersion(const Checkpoint& checkpoint) {
       runtime_.backend->Scan(checkpoint.layout(), checkpoint.all_tensor_bytes(), ScanScope::kAll, runtime_.threads);
   XORBIT_ASSIGN_OR_RETURN(const std::optional<uint64_t> version, VersionOfState(stream, state));
   if (version) return *version;
-  return RefusedError(name + " is no version of the stream: bring it to one with xorbit pull");
+  return RefusedError(name + " is no version of the stream: make one that is with xorbit pull, in a new folder");
 }
 
 Status DiskCheckpoint::CheckUnchanged() const {

@@ -49,9 +49,6 @@ struct SessionReceipt {
   int64_t resumed_ns = 0;
 };
 
-// The session of UpdateTo; no driver may name its own so.
-inline constexpr std::string_view kOneCallId = "one call";
-
 // What a driver may ask of one update; without a word the safe and thrifty.
 struct UpdateChoices {
   bool release_state = true;           // ReceiverOptions

@@ -24,6 +24,9 @@ enum class SessionState : uint8_t {
   kPoisoned,   // what live memory holds is not known: nothing is served any more
 };
 
+// The session of an update in one call; no driver may name its own so.
+inline constexpr std::string_view kOneCallId = "one call";
+
 // A session that others have to wait for.
 constexpr bool IsUnderWay(SessionState state) {
   return state == SessionState::kPreparing || state == SessionState::kPrepared || state == SessionState::kApplying ||

@@ -1,6 +1,6 @@
-// An HTTP server that is given what to answer. A fixed number of threads take connections from one listening socket; a
-// connection carries one request, so that an idle client keeps nobody waiting. What a client may cost is bounded: bytes of head
-// and body, and the time to send them.
+// An HTTP server that is given what to answer. A connection carries one request; a fixed number of threads take requests that
+// have come whole, so that an idle or slow client keeps nobody waiting. What a client may cost is bounded: bytes of head and
+// body, and the time to send them.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@
 
 #include "base/file.h"
 #include "transport/http_message.h"
-#include "transport/http_socket.h"
+#include "transport/http_reception.h"
 
 namespace xorbit {
 
@@ -41,23 +41,21 @@ class HttpServer {
   void Stop();
 
  private:
-  struct Refusal {
-    int status;
-    std::string why;
-  };
   HttpServer(UniqueFd listener, UniqueFd stop, uint16_t port, const HttpServerOptions& options)
-      : listener_(std::move(listener)), stop_(std::move(stop)), port_(port), options_(options) {}
-  // Invalid: it could not be taken. Nothing: stopped.
-  std::optional<UniqueFd> NextConnection();
-  void Rest() const;
-  // False if there is nobody to answer.
-  bool ReadRequest(HttpSocket& socket, HttpRequest* request, Refusal* refusal) const;
+      : listener_(std::move(listener)),
+        stop_(std::move(stop)),
+        port_(port),
+        options_(options),
+        reception_(options.body_limit_bytes, options.receive_limit) {}
+  // Nothing: stopped.
+  std::optional<HttpArrival> NextArrival();
 
   UniqueFd listener_;
   UniqueFd stop_;  // an eventfd: readable once stopped
   uint16_t port_;
   HttpServerOptions options_;
-  std::mutex turn_;  // of the thread that waits for a connection
+  std::mutex turn_;          // of the thread that waits for requests
+  HttpReception reception_;  // guarded by turn_
 };
 
 }  // namespace xorbit

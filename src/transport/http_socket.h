@@ -25,6 +25,7 @@ class HttpSocket {
   // deadline passes, or `stop_fd` (if it is not -1) becomes readable.
   Result<bool> Receive(std::string* text, uint64_t limit_bytes, HttpDeadline deadline, int stop_fd = -1);
   Status Send(std::string_view text, HttpDeadline deadline);
+  int fd() const { return fd_.get(); }  // to wait for it among others
   // Says that nothing more will be sent, and lets the peer read what was, although it is still sending.
   void Finish();
 

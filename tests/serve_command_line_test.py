@@ -163,6 +163,9 @@ class ServeCommandLineTest(unittest.TestCase):
         for index in (0, 2):
             self.assert_exact(samplers[index], "2")
         run("drive", "--store", self.store, "--engines", "nonsense", expect=2)
+        once = ("http://127.0.0.1:1", "http://localhost:1/")
+        run("drive", "--store", self.store, "--engines", *once, expect=2)
+        run("drive", "--store", self.store, "--engines", once[0], "--apply-seconds", "nan", expect=2)
 
     def test_a_signal_stops_it_gracefully(self) -> None:
         sampler = self.serve()
@@ -182,7 +185,13 @@ class ServeCommandLineTest(unittest.TestCase):
         (self.folder / "other").mkdir()
         engine = ("--engine", "vllm", "--engine-url", "http://127.0.0.1:1")
         foreign = store_test.write_run(self.folder / "other", 2)[1]  # a step that the stream does not have
+        two_lines = self.folder / "two-lines"
+        two_lines.write_text("secret\nanother\n")
+        served = (self.steps[0], "--store", self.store)
         for arguments, exit_code in (
+            ((*served, "--admin-token-file", ""), 2),
+            ((*served, "--read-token-file", two_lines), 2),
+            ((*served, "--requests-per-second", "nan"), 2),
             ((self.steps[0], "--store", self.folder / "none"), 3),
             ((foreign, "--store", self.store), 1),
             ((self.steps[0], "--store", self.store, "--address", "0.0.0.0"), 2),

@@ -89,4 +89,21 @@ Json TimingsOf(const StageTimers& timers) {
   return timings;
 }
 
+CLI::Validator NumberBetween(double least, double most) {
+  const std::string range = fmt::format("{} to {}", least, most);
+  const auto check = [least, most, range](const std::string& text) {
+    double number = 0;
+    const bool is_there = CLI::detail::lexical_cast(text, number) && number >= least && number <= most;
+    return is_there ? std::string() : "'" + text + "' is not a number from " + range;
+  };
+  return {check, "NUMBER from " + range};
+}
+
+CLI::Validator NotEmpty() {
+  return {[](const std::string& text) {
+            return text.empty() ? std::string("is empty: leave the option out, or name something") : std::string();
+          },
+          ""};
+}
+
 }  // namespace xorbit

@@ -59,6 +59,11 @@ struct Invocation {
 CLI::App* AddCommand(CLI::App& app, Invocation* invocation, const std::string& name, const std::string& description,
                      std::function<Result<Answer>(Session&)> run);
 
+// Checks of options. A number in these bounds; as CLI::Range, which lets through what is no number.
+CLI::Validator NumberBetween(double least, double most);
+// An option that is given says something: a variable that is not set does not.
+CLI::Validator NotEmpty();
+
 // One function per subcommand, each in its own file.
 void AddDiffCommand(CLI::App& app, Invocation* invocation);
 void AddApplyCommand(CLI::App& app, Invocation* invocation);

@@ -70,6 +70,11 @@ Result<DriveRequest> MakeRequest(const DriveOptions& options) {
   DriveRequest request;
   for (const std::string& url : options.engines) {
     XORBIT_ASSIGN_OR_RETURN(HttpEndpoint endpoint, ParseHttpEndpoint(url));
+    for (const DrivenAddress& other : request.engines) {
+      if (other.endpoint.address == endpoint.address && other.endpoint.port == endpoint.port) {
+        return UsageError("--engines names one engine twice: " + Quoted(other.url) + " and " + Quoted(url));
+      }
+    }
     request.engines.push_back({url, std::move(endpoint)});
   }
   XORBIT_ASSIGN_OR_RETURN(request.token, ReadToken(options.token_file));
@@ -102,7 +107,9 @@ Result<Answer> RunDrive(Session& session, const DriveOptions& options, bool json
   XORBIT_ASSIGN_OR_RETURN(const auto store, OpenStore(session.runtime(), options.store, /*may_create=*/false));
   XORBIT_ASSIGN_OR_RETURN(Stream stream, Stream::Open(*store, options.store.stream_id));
   if (options.follows) return Follow(stream, request, json);
-  XORBIT_ASSIGN_OR_RETURN(const DriveReport report, DriveOnce(stream, request));
+  std::stop_source stop;
+  const GracefulStop graceful([&] { stop.request_stop(); });
+  XORBIT_ASSIGN_OR_RETURN(const DriveReport report, DriveOnce(stream, request, stop.get_token()));
   Answer answer;
   answer.fields = ReportJson(request, report);
   answer.text = ReportText(request, report);
@@ -129,10 +136,10 @@ void AddDriveCommand(CLI::App& app, Invocation* invocation) {
       ->excludes(together);
   command
       ->add_option("--prepare-seconds", options->prepare_seconds, "Who has not fetched and verified by then is dropped (600)")
-      ->check(CLI::Range(0.001, 86'000.0));
+      ->check(NumberBetween(0.001, 86'000.0));
   command->add_option("--apply-seconds", options->apply_seconds, "Who has not applied by then is dropped (30)")
-      ->check(CLI::Range(0.001, 86'000.0));
-  command->add_option("--token-file", options->token_file, "File with the engines' admin token");
+      ->check(NumberBetween(0.001, 86'000.0));
+  command->add_option("--token-file", options->token_file, "File with the engines' admin token")->check(NotEmpty());
 }
 
 }  // namespace xorbit

@@ -158,19 +158,24 @@ void AddServeCommand(CLI::App& app, Invocation* invocation) {
       "First bring the CHECKPOINT to the newest version, with so many megabytes for payloads: a delta of any size, before "
       "anybody reads");
   command->add_option("--engine-id", request.engine_id, "What drivers know this sampler by (host name and process)");
-  command->add_option("--admin-token-file", options->admin_token_file,
-                      "File with the bearer token of who may change what is served");
-  command->add_option("--read-token-file", options->read_token_file, "File with the bearer token of who may only look");
+  command
+      ->add_option("--admin-token-file", options->admin_token_file,
+                   "File with the bearer token of who may change what is served")
+      ->check(NotEmpty());
+  command->add_option("--read-token-file", options->read_token_file, "File with the bearer token of who may only look")
+      ->check(NotEmpty());
   command
       ->add_option("--requests-per-second", request.requests_per_second,
                    "How many requests of each role are answered; 0: all (1000)")
-      ->check(CLI::Range(0.0, 1e6));
+      ->check(NumberBetween(0.0, 1e6));
   CLI::Option* engine = command->add_option("--engine", options->engine,
                                             "sglang or vllm: pause this engine's server around updates of its attached memory");
   CLI::Option* url = command->add_option("--engine-url", options->engine_url, "Where it listens, as http://127.0.0.1:30000");
   engine->needs(url);
   url->needs(engine);
-  command->add_option("--engine-token-file", options->engine_token_file, "File with the engine's bearer token")->needs(engine);
+  command->add_option("--engine-token-file", options->engine_token_file, "File with the engine's bearer token")
+      ->check(NotEmpty())
+      ->needs(engine);
   command
       ->add_option("--kv", options->kv_policy,
                    "What becomes of its requests and cache: flush, abort, retract or keep; see docs/design/serving.md (flush)")

@@ -35,8 +35,12 @@ class Round {
         sync_id_(NewSyncId(version)),
         update_(request.rules, options_.stream_id, version, sync_id_, is_required, NowMs()) {}
 
-  DriveReport Run() {
+  DriveReport Run(const std::stop_token& stop) {
     const Stopwatch watch;
+    const std::stop_callback giving_up(stop, [this] {
+      const std::lock_guard lock(mutex_);
+      Change([&] { update_.GiveUp("the driver was stopped", NowMs()); });
+    });
     const uint64_t count = request_.engines.size();
     (void)ParallelFor(static_cast<int>(count), count, [&](uint64_t index) -> Status {
       RunEngine(index);
@@ -106,13 +110,13 @@ bool DriveReport::all_current() const {
   return std::ranges::all_of(engines, [](const DrivenEngine& engine) { return engine.standing == Standing::kCurrent; });
 }
 
-Result<DriveReport> DriveOnce(Stream& stream, const DriveRequest& request) {
+Result<DriveReport> DriveOnce(Stream& stream, const DriveRequest& request, const std::stop_token& stop) {
   uint64_t version = request.version.value_or(0);
   if (!request.version) {
     XORBIT_ASSIGN_OR_RETURN(version, stream.Newest());
   }
   XORBIT_RETURN_IF_ERROR(stream.CommittedRecord(version).status());
-  return Round(stream, request, version, std::vector<bool>(request.engines.size(), true)).Run();
+  return Round(stream, request, version, std::vector<bool>(request.engines.size(), true)).Run(stop);
 }
 
 Status DriveOn(Stream& stream, const DriveRequest& request, const std::stop_token& stop,
@@ -141,7 +145,7 @@ Status DriveOn(Stream& stream, const DriveRequest& request, const std::stop_toke
       sleep();
       continue;
     }
-    const DriveReport current = Round(stream, request, *newest, is_required).Run();
+    const DriveReport current = Round(stream, request, *newest, is_required).Run(stop);
     checked = std::chrono::steady_clock::now();
     for (size_t i = 0; i < is_required.size(); ++i) is_required[i] = current.engines[i].standing != Standing::kDropped;
     if (IsNews(last, current)) report(current);

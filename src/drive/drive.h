@@ -34,8 +34,8 @@ struct DriveReport {
 };
 
 // One update of all engines to the version, or to the newest one. Success says that it is over: the report says what came of
-// it. Errors: the store's.
-Result<DriveReport> DriveOnce(Stream& stream, const DriveRequest& request);
+// it. Errors: the store's. At `stop` it is aborted, or if it has been decided brought to its end: nobody is left standing.
+Result<DriveReport> DriveOnce(Stream& stream, const DriveRequest& request, const std::stop_token& stop = {});
 
 // The same for every version that comes, until `stop`; an engine that was dropped is asked in each round whether it is there
 // again. `report` is called after each round that changed anything. Errors of the store end it only if they last for a minute.

@@ -70,9 +70,16 @@ Standing DrivenUpdate::AfterLeaving(const DrivenEngine& engine) const {
   return rules_.is_strict && abort_reason_.empty() ? Standing::kFencing : Standing::kDropped;
 }
 
+void DrivenUpdate::GiveUp(const std::string& why, int64_t now_ms) {
+  if (is_decided_ || !abort_reason_.empty()) return;
+  abort_reason_ = why;
+  AbortAll(now_ms);
+}
+
 void DrivenUpdate::AbortAll(int64_t now_ms) {
   for (DrivenEngine& engine : engines_) {
     if (IsOver(engine.standing) || engine.standing == Standing::kLeaving) continue;
+    if (IsOneOf(engine.standing, {Standing::kApplying, Standing::kApplied})) continue;  // independent: it has gone
     const bool has_session = IsOneOf(engine.standing, {Standing::kPreparing, Standing::kPrepared});
     // One that is just being asked to prepare has a session by the time that this is answered.
     const bool is_asked = engine.standing == Standing::kMember && engine.asked_as == Standing::kMember;

@@ -101,6 +101,9 @@ class DrivenUpdate {
   // What to do for this engine now. The reply goes to NoteReply before the next order.
   DriveOrder Next(size_t index, int64_t now_ms);
   void NoteReply(size_t index, DriveStep step, const EngineReply& reply, int64_t now_ms);
+  // The driver is to end: what has not been decided is aborted, for this reason, and what has been applied is resumed. Go on as
+  // before until nothing more is to do.
+  void GiveUp(const std::string& why, int64_t now_ms);
 
   // All of the others that an engine's next step hangs on: whoever waits need ask Next again only when it has changed, or the
   // order's time has come.

@@ -201,6 +201,30 @@ TEST(DrivenUpdateTest, WhoFailsAfterTheDecisionIsFencedAndRecoversByOneCall) {
   EXPECT_TRUE(again.engines()[1].was_recovered);
 }
 
+// Wherever the driver is stopped, it leaves nobody standing: all go where the decision says.
+TEST(DrivenUpdateTest, ADriverThatIsStoppedLeavesEveryEngineServing) {
+  uint64_t old_count = 0;
+  uint64_t new_count = 0;
+  for (const bool is_strict : {true, false}) {
+    for (int turn_count = 0; turn_count < 40; ++turn_count) {
+      Fleet fleet(3);
+      DrivenUpdate update = fleet.Begin(is_strict, 3);
+      for (int turn = 0; turn < turn_count; ++turn, fleet.now_ms += 10) fleet.Turn(&update, static_cast<size_t>(turn) % 3);
+      const bool was_decided = update.is_decided();
+      update.GiveUp("stopped", fleet.now_ms);
+      fleet.RunToEnd(&update);
+      EXPECT_EQ(update.abort_reason(), was_decided ? "" : "stopped");
+      for (const ModelEngine& engine : fleet.engines) {
+        EXPECT_TRUE(is_strict ? engine.serves(was_decided ? 3 : 0) : engine.serves(0) || engine.serves(3)) << turn_count;
+        EXPECT_FALSE(IsUnderWay(engine.session.state)) << turn_count;
+        (engine.applied == 0 ? old_count : new_count) += 1;
+      }
+    }
+  }
+  EXPECT_GT(old_count, 10);
+  EXPECT_GT(new_count, 10);
+}
+
 TEST(DrivenUpdateTest, IndependentEnginesDoNotWaitForAStraggler) {
   Fleet fleet(3);
   fleet.engines[1].is_dead = true;

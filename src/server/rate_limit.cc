@@ -16,7 +16,8 @@ int64_t RateLimit::Take(size_t role, Time now) {
     bucket.tokens -= 1;
     return 0;
   }
-  return std::max<int64_t>(1, static_cast<int64_t>(std::ceil((1 - bucket.tokens) / per_second_)));
+  constexpr double kDay = 86'400;  // whoever waits longer may as well ask before
+  return static_cast<int64_t>(std::clamp(std::ceil((1 - bucket.tokens) / per_second_), 1.0, kDay));
 }
 
 }  // namespace xorbit

@@ -2,6 +2,7 @@
 // those who drive it.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdint>
@@ -15,9 +16,9 @@ class RateLimit {
   static constexpr size_t kRoleCount = 3;
   using Time = std::chrono::steady_clock::time_point;
 
-  // `per_second` requests a role, and as many at once after a quiet second. 0: no limit.
+  // `per_second` requests a role, and as many at once after a quiet second, at least one. 0: no limit.
   RateLimit(double per_second, Time now) : per_second_(per_second) {
-    for (Bucket& bucket : buckets_) bucket = {per_second, now};
+    for (Bucket& bucket : buckets_) bucket = {std::max(per_second, 1.0), now};
   }
   // 0 if a request of this role may pass now, else the whole seconds, at least 1, after which one may.
   int64_t Take(size_t role, Time now);

@@ -24,9 +24,13 @@ TEST(RateLimitTest, LetsABurstPassAndThenItsRate) {
 TEST(RateLimitTest, SlowRatesAndNone) {
   RateLimit::Time now{};
   RateLimit slow(0.1, now);
-  now += std::chrono::milliseconds(9'500);
+  EXPECT_EQ(slow.Take(0, now), 0);
+  now += std::chrono::milliseconds(10'500);
   EXPECT_EQ(slow.Take(0, now), 0);
   EXPECT_EQ(slow.Take(0, now), 10);
+  RateLimit hardly(1e-300, now);
+  EXPECT_EQ(hardly.Take(0, now), 0);
+  EXPECT_EQ(hardly.Take(0, now), 86'400);
   RateLimit none(0, now);
   for (int i = 0; i < 10'000; ++i) EXPECT_EQ(none.Take(2, now), 0);
 }

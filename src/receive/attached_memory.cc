@@ -38,6 +38,8 @@ Status EngineEnded() {
   return RefusedError("the engine that exported this memory has ended: start it again, then attach to what it exports");
 }
 
+Status EngineMoved() { return RefusedError("the engine has moved its weights: attach again to what it exports now"); }
+
 }  // namespace
 
 Status AttachedMemory::OpenSegments(const Attachment& attachment) {
@@ -204,9 +206,12 @@ Result<std::unique_ptr<AttachedMemory>> AttachedMemory::Attach(const fs::path& p
 
 Status AttachedMemory::Readiness() const {
   const SharedMemory& segment = segments_[gate_segment_].shared;
-  if (!segment.TryLock()) return CheckReach();  // the engine has it as long as it lives
-  segment.Unlock();
-  return EngineEnded();
+  if (segment.TryLock()) {  // the engine has it as long as it lives
+    segment.Unlock();
+    return EngineEnded();
+  }
+  XORBIT_RETURN_IF_ERROR(CheckReach());
+  return gate_->epoch() == map_.epoch() ? Status() : EngineMoved();
 }
 
 Status AttachedMemory::CheckReach() const {
@@ -224,7 +229,7 @@ Status AttachedMemory::Close(Deadline deadline) {
   }
   if (gate_->epoch() == map_.epoch()) return {};
   if (opened_) gate_->Open(*opened_);
-  return RefusedError("the engine has moved its weights: attach again to what it exports now");
+  return EngineMoved();
 }
 
 }  // namespace xorbit

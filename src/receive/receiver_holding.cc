@@ -109,7 +109,9 @@ Status Receiver::Recover(uint64_t version) {
     return WrittenByOthers();
   }();
   if (found.code() == Code::kRefused) {
-    return found.WithContext("live memory is not what undo memory says: load a checkpoint and set undo memory to zero");
+    return found.WithContext(
+        "live memory is not what undo memory says (or is this another stream than the engine's?): load a checkpoint and set "
+        "undo memory to zero");
   }
   XORBIT_RETURN_IF_ERROR(found);
   // Whether the engine has followed the last change of its weights is not known.

@@ -231,7 +231,9 @@ TEST_F(AttachedSamplerTest, SaysWhatTheEngineHasToDo) {
     EXPECT_THAT(refused.message(), HasSubstr("1 of its steps are inside"));
     engine->gate().Leave();
     EXPECT_TRUE(Step(*engine));
+    EXPECT_THAT(served->session().Readiness().message(), HasSubstr("catching up"));
     engine->gate().Move(77);
+    EXPECT_THAT(served->session().Readiness().message(), HasSubstr("moved its weights"));
     EXPECT_THAT(served->session().UpdateTo(2).status().message(), HasSubstr("moved its weights"));
     EXPECT_TRUE(Step(*engine));
   }

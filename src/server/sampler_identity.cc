@@ -3,9 +3,10 @@
 #include <unistd.h>
 
 #include <charconv>
+#include <fstream>
+#include <string>
 #include <string_view>
 
-#include "base/file.h"
 #include "base/text.h"
 
 namespace xorbit {
@@ -13,10 +14,11 @@ namespace {
 
 // Field 22 of /proc/self/stat, counted behind the command's name, which stands in parentheses and may hold anything.
 uint64_t StartTicks() {
-  constexpr int kFieldsBefore = 20;  // from the one behind the name
-  const Result<Buffer> stat = ReadWholeFile("/proc/self/stat", 4096);
-  if (!stat.ok()) return 0;
-  std::string_view text = AsText(*stat);
+  constexpr int kFieldsBefore = 20;       // from the one behind the name
+  std::ifstream stat("/proc/self/stat");  // whose size is 0 until it is read
+  std::string line;
+  std::getline(stat, line, '\0');
+  std::string_view text = line;
   const size_t name_end = text.rfind(')');
   if (name_end == std::string_view::npos) return 0;
   text.remove_prefix(name_end + 1);

@@ -226,6 +226,12 @@ class CommandLineTest(unittest.TestCase):
         for options in unheard:  # what would change nothing is refused
             run("bench", *options, "--gigabytes", 0.01, expect=2)
         run("bench", "--ranks", 2, "--percent", 1, 2, "--gigabytes", 0.01, expect=2)
+        run("bench", "--ranks", 2, "--percent", "nan", expect=2)
+        for options in (["--ranks", 2, "--nccl", "x"], ["--ranks", 2, "--devices", "all"], ["--ranks", 2, "--codec", "lz4"]):
+            run("bench", *options, "--gigabytes", 0.01, expect=2)
+        for options in (["--decoder", "cpu"], ["--serving"], ["--keep-state"], ["--no-payload-hash"], ["--ranks", 2]):
+            refused = run("bench", "--end-to-end", *options, "--gigabytes", 0.01, expect=2)
+            self.assertIn(options[0], refused.stderr)
 
     def test_ranks_change_together_though_one_is_killed(self) -> None:
         """Four sampler processes and two trainer processes; a sampler dies at each of three points of an update."""

@@ -6,7 +6,9 @@ usage: serve_command_line_test.py XORBIT (with unittest's options after it)
 from __future__ import annotations
 
 import json
+import os
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -180,6 +182,34 @@ class ServeCommandLineTest(unittest.TestCase):
         sampler = self.serve("--admin-token-file", token)
         self.assertEqual(sampler.ask("POST", "/pause_generation", {})[0], 401)
         self.assertEqual(sampler.ask("POST", "/pause_generation", {}, "secret")[0], 200)
+
+    def test_a_log_that_nobody_reads_holds_nothing_up(self) -> None:
+        sampler = self.serve("--log")
+        for _ in range(600):  # more than a pipe holds
+            sampler.ask("GET", "/health?" + "x" * 200)
+        sampler.process.stderr.close()  # and who has gone ends nothing
+        self.assertEqual(sampler.ask("GET", "/health")[0], 200)
+        self.assertEqual(sampler.ask("GET", "/health")[0], 200)
+
+    def test_lines_never_go_where_weights_are(self) -> None:
+        """A process started without standard error: the number must not become that of a file it opens."""
+        command = 'exec "$0" serve "$1" --store "$2" --log --json 2>&-'
+        with subprocess.Popen(
+            ["sh", "-c", command, cli.XORBIT, self.steps[0], self.store], stdout=subprocess.PIPE, text=True
+        ) as process:
+            json.loads(process.stdout.readline())
+            self.assertEqual(os.readlink(f"/proc/{process.pid}/fd/2"), "/dev/null")
+            process.terminate()
+            process.wait(30)
+
+    def test_web_pages_are_not_answered(self) -> None:
+        sampler = self.serve()
+        request = urllib.request.Request(
+            sampler.announced["serving"] + "/pause_generation", b"{}", {"Origin": "http://example.org"}
+        )
+        with self.assertRaises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(request, timeout=30)
+        self.assertEqual(refused.exception.code, 403)
 
     def test_wrong_uses(self) -> None:
         (self.folder / "other").mkdir()

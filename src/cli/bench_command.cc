@@ -4,13 +4,12 @@
 // (Miles format, zstd --patch-from, xdelta3, int32 index + value) are measured by bench/run_rivals.py, which runs this program.
 #include <fmt/core.h>
 
-#include <cmath>
-
 #include "base/cpu_level.h"
 #include "base/stopwatch.h"
 #include "change/change_statistics.h"
 #include "cli/bench_cuda.h"
 #include "cli/bench_end_to_end.h"
+#include "cli/bench_modes.h"
 #include "cli/bench_ranks.h"
 #include "cli/bench_workload.h"
 #include "cli/bench_yardsticks.h"
@@ -164,21 +163,23 @@ EndToEndBenchOptions EndToEndOptionsOf(const BenchOptions& options) {
   return end_to_end;
 }
 
-Result<Answer> RunBench(Session& session, const BenchOptions& options) {
+BenchMode ModeOf(const BenchOptions& options) {
+  const bool on_device = options.backend == "cuda";
+  if (options.end_to_end.is_wanted) return on_device ? BenchMode::kEndToEndOnDevice : BenchMode::kEndToEnd;
+  if (options.ranks.ranks > 0) return on_device ? BenchMode::kRanksOnDevices : BenchMode::kRanks;
+  return on_device ? BenchMode::kDevice : BenchMode::kCodecs;
+}
+
+Result<Answer> RunBench(Session& session, const CLI::App& command, const BenchOptions& options) {
+  XORBIT_RETURN_IF_ERROR(RefuseUnusedOptions(command, ModeOf(options)));
   if (options.end_to_end.is_wanted) return RunEndToEndBench(EndToEndOptionsOf(options));
   if (options.ranks.ranks > 0 && options.cuda.percents.size() != 1 && options.cuda.percents != CudaBenchOptions().percents) {
     return UsageError("--percent takes one number with --ranks");
-  }
-  if (options.ranks.ranks > 0 && !options.codecs.empty()) {
-    return UsageError("--ranks measures the sparse codec only: leave out --codec");
   }
   if (options.ranks.ranks > 0) return RunRanksBench(RanksOptionsOf(options));
   if (options.backend == "cuda") return RunCudaBench(options.cuda, options.rounds > 0 ? options.rounds : 20);
   const int rounds = options.rounds > 0 ? options.rounds : 5;
   const Runtime& runtime = session.runtime();
-  if (!options.cuda.csv.empty()) return UsageError("--csv needs --backend cuda, --ranks or --end-to-end");
-  if (!options.ranks.scratch.empty()) return UsageError("--scratch needs --ranks or --end-to-end");
-  if (!std::isfinite(options.gigabytes)) return UsageError("--gigabytes must be a number");
   XORBIT_ASSIGN_OR_RETURN(const std::vector<const Codec*> codecs, ChosenCodecs(options.codecs));
   Answer answer;
   answer.fields = {
@@ -209,14 +210,15 @@ Result<Answer> RunBench(Session& session, const BenchOptions& options) {
 
 void AddBenchCommand(CLI::App& app, Invocation* invocation) {
   auto options = std::make_shared<BenchOptions>();
-  CLI::App* command = AddCommand(app, invocation, "bench", "Measure every codec on the reference workload, in memory",
-                                 [options](Session& session) { return RunBench(session, *options); });
+  CLI::App* command =
+      AddCommand(app, invocation, "bench", "Measure every codec on the reference workload, in memory",
+                 [options, &app](Session& session) { return RunBench(session, *app.get_subcommand("bench"), *options); });
   command->add_option("--workload", options->workloads, "reference-bit, reference-fp4, reference-random or bf16-PERCENT");
   command->add_option("--codec", options->codecs, "Only these codecs");
   command
       ->add_option("--gigabytes", options->gigabytes,
                    "Size of one state (default 1); with --ranks, of a rank's; with --end-to-end, of the share")
-      ->check(CLI::Range(0.001, 1000.0));
+      ->check(NumberBetween(0.001, 1000.0));
   command->add_option("--rounds", options->rounds, "Rounds to take medians of (default 5; 20 on a GPU)")
       ->check(CLI::Range(1, 1000));
   command->add_option("--backend", options->backend, "cpu (default): every codec; cuda: the receiver on this machine's GPU")

@@ -45,22 +45,17 @@ Json FieldsOf(const GpuBenchReport& report, int rounds) {
 }  // namespace
 
 void AddCudaBenchOptions(CLI::App* command, CudaBenchOptions* options) {
-  CLI::Option* backend = command->get_option("--backend");
-  command
-      ->add_option("--share", options->share_gigabytes,
-                   "With cuda: gigabytes of the reference's share (default 111.25; 0: none)")
-      ->needs(backend);
-  command->add_option("--bf16", options->bf16_gigabytes, "With cuda: gigabytes of BF16 matrices (default 100)")->needs(backend);
-  command->add_option("--fp8", options->fp8_gigabytes, "With cuda: gigabytes of FP8 matrices (default 0)")->needs(backend);
+  command->add_option("--share", options->share_gigabytes,
+                      "With cuda: gigabytes of the reference's share (default 111.25; 0: none)");
+  command->add_option("--bf16", options->bf16_gigabytes, "With cuda: gigabytes of BF16 matrices (default 100)");
+  command->add_option("--fp8", options->fp8_gigabytes, "With cuda: gigabytes of FP8 matrices (default 0)");
   command
       ->add_option(
           "--percent", options->percents,
           "With cuda: elements of matrices that change (default 0.1 1 3 10 30 50); with --ranks one number (default 1)")
-      ->check(CLI::Range(0.0001, 100.0));
-  command
-      ->add_option("--yardsticks", options->yardstick_gigabytes,
-                   "With cuda: gigabytes to read, copy and XOR for comparison (default 40)")
-      ->needs(backend);
+      ->check(NumberBetween(0.0001, 100.0));
+  command->add_option("--yardsticks", options->yardstick_gigabytes,
+                      "With cuda: gigabytes to read, copy and XOR for comparison (default 40)");
   command->add_option("--csv", options->csv,
                       "With cuda or --ranks: a file for every row and note; --ranks adds to what is there");
 }

@@ -1,7 +1,6 @@
 #include "cli/bench_end_to_end.h"
 
 #include <array>
-#include <cmath>
 
 #include "base/staged_folder.h"
 #include "cli/end_to_end_report.h"
@@ -20,10 +19,6 @@ Status CheckNumbers(const EndToEndBenchOptions& options) {
   }
   if (options.rounds + 1 >= kMostVersions) {
     return UsageError("--rounds must be less than " + std::to_string(kMostVersions - 1) + " with --end-to-end");
-  }
-  if (!std::isfinite(options.gigabytes)) return UsageError("--gigabytes must be a number");
-  if (!std::isfinite(options.rtt_ms) || options.rtt_ms < 0 || options.rtt_ms > 1e5) {
-    return UsageError("--rtt-ms must be a number of milliseconds, up to 100000");
   }
   return {};
 }
@@ -57,9 +52,11 @@ void AddEndToEndBenchOptions(CLI::App* command, EndToEndBenchOptions* options) {
       command->add_flag("--end-to-end", options->is_wanted,
                         "Measure from a step's end to resumed samplers, one share of --gigabytes, over a store and a link");
   command->add_option("--gbps", options->gbps, "With --end-to-end: rate of the link for 445 GB, in Gb/s (default 100)")
-      ->needs(end_to_end);
+      ->needs(end_to_end)
+      ->check(NumberBetween(0.001, 1e5));
   command->add_option("--rtt-ms", options->rtt_ms, "With --end-to-end: the link's round trip, in ms (default 1)")
-      ->needs(end_to_end);
+      ->needs(end_to_end)
+      ->check(NumberBetween(0, 1e5));
   command->add_option("--parts", options->parts, "With --end-to-end: trainers' GPUs for a sampler's GPU (default 16)")
       ->needs(end_to_end);
   command

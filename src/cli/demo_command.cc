@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <optional>
 
@@ -248,7 +247,6 @@ Answer Report(const Demo& demo, uint64_t model_bytes, double total_s) {
 
 Result<Answer> RunDemo(Session& session, const DemoOptions& options) {
   const Stopwatch watch;
-  if (!std::isfinite(options.megabytes)) return UsageError("--megabytes must be a number");
   XORBIT_ASSIGN_OR_RETURN(const WorkFolder folder, WorkFolder::Make(options));
   Demo demo;
   demo.runtime = &session.runtime();
@@ -281,7 +279,7 @@ void AddDemoCommand(CLI::App& app, Invocation* invocation) {
                                  [options](Session& session) { return RunDemo(session, *options); });
   command->add_option("--checkpoints", options->checkpoints, "Use these checkpoints, in order, instead of the toy model");
   command->add_option("--work", options->work, "Folder to create and work in, kept (default: a temporary one, removed)");
-  command->add_option("--megabytes", options->megabytes, "Size of the toy model (default 200)")->check(CLI::Range(1.0, 1e6));
+  command->add_option("--megabytes", options->megabytes, "Size of the toy model (default 200)")->check(NumberBetween(1.0, 1e6));
   command->add_flag("--keep", options->keep, "Keep the temporary folder");
 }
 

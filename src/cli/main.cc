@@ -1,10 +1,12 @@
 // xorbit: exact weight deltas from trainers to samplers. Parses the command line, runs one subcommand, prints its answer.
 #include <csignal>
 #include <cstdio>
+#include <new>
 #include <string>
 
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/standard_streams.h"
 #include "cli/stop_watcher.h"
 
 namespace xorbit {
@@ -52,6 +54,7 @@ int Run(const Invocation& invocation) {
 }
 
 int Main(int argc, char** argv) {
+  KeepStandardStreams();
   // A file size limit shall be an error like a full disk (EFBIG), not a death in the middle of a write.
   (void)std::signal(SIGXFSZ, SIG_IGN);
   CLI::App app("xorbit: exact deltas of model weights, near the entropy of the change", "xorbit");
@@ -90,6 +93,9 @@ int main(int argc, char** argv) {
   // The libraries below turn their exceptions into Status; what is left is memory running out.
   try {
     return xorbit::Main(argc, argv);
+  } catch (const std::bad_alloc&) {
+    xorbit::PrintLine("this takes more memory than this machine has left");
+    return xorbit::ExitCodeOf(xorbit::Code::kIo);
   } catch (const std::exception& error) {
     xorbit::PrintLine(error.what());
     return xorbit::ExitCodeOf(xorbit::Code::kIo);

@@ -1,11 +1,13 @@
 // xorbit serve (CHECKPOINT | --attach FILE | --disk CHECKPOINT) --store STORE [--port N] [--stream S] [--follow]
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <cstdio>
 
 #include "backend/cuda/cuda_backend.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/line_log.h"
 #include "cli/stop_watcher.h"
 #include "cli/store_options.h"
 #include "cli/token_file.h"
@@ -102,9 +104,8 @@ Result<Answer> RunServe(Session& session, const ServeOptions& options, bool json
   XORBIT_ASSIGN_OR_RETURN(request.engine, ReadEngine(options));
   request.store_root = options.store.store;
   request.stream_id = options.store.stream_id;
-  if (options.log) {
-    request.log = [](const std::string& line) { (void)std::fputs((line + "\n").c_str(), stderr); };  // one call, so one line
-  }
+  std::optional<LineLog> log;
+  if (options.log) request.log = [&lines = log.emplace(STDERR_FILENO)](const std::string& line) { lines.Add(line); };
   if (!options.disk.empty()) return RunServeDisk(session, options, request, json);
   XORBIT_ASSIGN_OR_RETURN(const auto store, OpenStore(session.runtime(), options.store, /*may_create=*/false));
   Runtime runtime = session.runtime();

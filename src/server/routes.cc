@@ -95,6 +95,8 @@ HttpReply TooManyReply(int64_t wait_seconds) {
 }  // namespace
 
 std::optional<HttpReply> RefuseCaller(const AccessRules& access, RateLimit& limit, Role role, const HttpRequest& request) {
+  // A browser lets any page send requests to this machine, tokens or not.
+  if (request.of_web_page) return FailureReply(403, "requests from web pages are not answered");
   // Whoever has no token cannot use up the rate of those who have.
   const bool may_ask = MayAsk(access, role, request.authorization);
   const int64_t wait = limit.Take(static_cast<size_t>(may_ask ? role : Role::kOpen), std::chrono::steady_clock::now());

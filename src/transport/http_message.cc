@@ -135,6 +135,8 @@ Result<HttpHead> ParseHttpHead(std::string_view text) {
     } else if (field.name == "authorization") {
       if (!head.request.authorization.empty()) return CorruptError("the request authorises itself twice");
       head.request.authorization = field.value;
+    } else if (field.name == "origin" || (field.name == "sec-fetch-site" && field.value != "none")) {
+      head.request.of_web_page = true;
     } else if (field.name == "x-xorbit-sync-id") {
       head.request.sync_id = field.value;
     }

@@ -19,6 +19,7 @@ struct HttpRequest {
   std::string path;           // what stands before '?', as sent: percent signs are not decoded
   std::string query;          // what stands after it
   std::string authorization;  // the value of the header of that name
+  bool of_web_page = false;   // a browser sent it for a page, by its Origin or Sec-Fetch-Site
   std::string sync_id;        // of x-xorbit-sync-id: one id for all that belongs to one update
   std::string body;
 };

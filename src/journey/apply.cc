@@ -50,7 +50,7 @@ Status ApplySteps(const Runtime& runtime, FileTarget* target, const fs::path& pa
     size_t first = 0;
     {
       XORBIT_ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Open(path));
-      XORBIT_ASSIGN_OR_RETURN(first, FirstMilesToApply(runtime, checkpoint, folders));
+      XORBIT_ASSIGN_OR_RETURN(first, FirstMilesToApply(runtime, checkpoint, folders, direction));
     }
     for (size_t i = first; i < folders.size(); ++i) {
       const auto plan = [&](const Checkpoint& checkpoint) { return PlanMiles(runtime, checkpoint, folders[i], direction); };

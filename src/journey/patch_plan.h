@@ -38,8 +38,9 @@ Result<std::optional<PatchPlan>> PlanMiles(const Runtime& runtime, const Checkpo
                                            Direction direction);
 
 // Where in a chain of such folders the checkpoint stands: the index of the first one to apply, the chain's length if none is.
-// Opens all of them, so that a broken one is found before anything changes.
-Result<size_t> FirstMilesToApply(const Runtime& runtime, const Checkpoint& checkpoint, const std::vector<fs::path>& folders);
+// Opens all of them, so that a broken one is found before anything changes. kUnsupported unless they are to go forward.
+Result<size_t> FirstMilesToApply(const Runtime& runtime, const Checkpoint& checkpoint, const std::vector<fs::path>& folders,
+                                 Direction direction);
 
 // Plans one step and makes it in place; does nothing if there is no plan, since the checkpoint is there. `target` has nothing
 // left to recover. Crash-safe; the summary is added to.

@@ -38,6 +38,12 @@ Status Refuse(const fs::path& folder, const MilesVerdict& verdict) {
              : "would not get the checksum of the new version; the checkpoint is not this delta's base"));
 }
 
+Status CheckDirection(Direction direction) {
+  if (direction == Direction::kForward) return {};
+  return UnsupportedError(
+      "weight_v folders hold no checksums of their base and cannot be undone; only an interrupted apply can");
+}
+
 }  // namespace
 
 Result<bool> IsMilesChain(const std::vector<fs::path>& folders) {
@@ -46,7 +52,9 @@ Result<bool> IsMilesChain(const std::vector<fs::path>& folders) {
   return count != 0;
 }
 
-Result<size_t> FirstMilesToApply(const Runtime& runtime, const Checkpoint& checkpoint, const std::vector<fs::path>& folders) {
+Result<size_t> FirstMilesToApply(const Runtime& runtime, const Checkpoint& checkpoint, const std::vector<fs::path>& folders,
+                                 Direction direction) {
+  XORBIT_RETURN_IF_ERROR(CheckDirection(direction));
   std::vector<MilesDelta> deltas;
   for (const fs::path& folder : folders) {
     XORBIT_ASSIGN_OR_RETURN(MilesDelta delta, MilesDelta::Open(folder, checkpoint.layout()));
@@ -59,10 +67,7 @@ Result<size_t> FirstMilesToApply(const Runtime& runtime, const Checkpoint& check
 
 Result<std::optional<PatchPlan>> PlanMiles(const Runtime& runtime, const Checkpoint& checkpoint, const fs::path& folder,
                                            Direction direction) {
-  if (direction == Direction::kInverse) {
-    return UnsupportedError(
-        "weight_v folders hold no checksums of their base and cannot be undone; only an interrupted apply can");
-  }
+  XORBIT_RETURN_IF_ERROR(CheckDirection(direction));
   XORBIT_ASSIGN_OR_RETURN(MilesDelta opened, MilesDelta::Open(folder, checkpoint.layout()));
   const auto delta = std::make_shared<const MilesDelta>(std::move(opened));
   const Stage stage(runtime.timers, "pre-flight");

@@ -27,7 +27,7 @@ step() {
 nvidia-smi --query-gpu=name,driver_version,clocks.max.sm,memory.total --format=csv >"$log" 2>&1
 step parity 40 "$check" --parity 60
 step sender-parity 25 "$check" --parity 0 --sender-parity 12
-step mask-parity 30 "$check" --parity 0 --mask-parity 60
+step mask-parity 35 "$check" --parity 0 --mask-parity 45
 step fuzz-frames 20 "$check" --parity 0 --fuzz-frames 20000
 step receiver-dense 75 "$check" --parity 0 --yardsticks 100 --bf16 100 --percent 10 --repeats 10 --no-undo-log
 step share 60 "$check" --parity 0 --share 111.25

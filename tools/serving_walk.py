@@ -164,7 +164,8 @@ def main() -> None:
         "# A walk through the server",
         "",
         "Every endpoint of `xorbit serve`, asked with curl, and what it answered: status, then body. What it means is in",
-        "[design/serving.md](design/serving.md). Names stand in place of host, process, port, folders and clocks. Made by",
+        "[design/serving.md](design/serving.md). Names stand in place of host, process, port, folders and clocks. The server",
+        "holds version 0 of a stream of three: `xorbit serve step_0 --store STORE --engine-id engine-a --port 30000`. Made by",
         "",
         "    python3 tools/serving_walk.py build/release/xorbit docs/serving-walk.md",
     ]

@@ -12,7 +12,12 @@
 namespace xorbit::cuda {
 namespace {
 
-uint64_t RoomOf(const FrameSegment& segment) { return DivideRoundUp(segment.inner_bytes, kInnerAlignment) * kInnerAlignment; }
+uint64_t PaddedToVector(uint64_t byte_count) { return DivideRoundUp(byte_count, kInnerAlignment) * kInnerAlignment; }
+
+uint64_t RoomOf(const FrameSegment& segment) { return PaddedToVector(segment.inner_bytes); }
+
+// The bytes behind a stream, which are read with its last vector.
+void ClearPadding(MutableBytes padded, uint64_t byte_count) { std::ranges::fill(padded.subspan(byte_count), uint8_t{0}); }
 
 // Chunk `index` of a segment's inner stream, which is its body where there is no outer stage.
 Status StageChunk(const EncodedSegmentView& view, uint64_t index, MutableBytes target) {
@@ -61,7 +66,7 @@ Status CheckHashes(const FrameSegment& segment, const FrameStretch& stretch, int
 uint64_t CarryRoom(const MaskPlan& plan) {
   uint64_t most = 0;
   for (const FrameOnDevice& frame : plan.frames) most = std::max<uint64_t>(most, frame.inner_bytes);
-  return DivideRoundUp(most, kInnerAlignment) * kInnerAlignment;
+  return PaddedToVector(most);
 }
 
 // Where the first `frame_count` frames end, in the stream.
@@ -82,14 +87,16 @@ Status StageSegmentByPieces(const FrameSegment& segment, const InnerStaging& sta
     const ConstBytes carried = stretch.bytes.subspan(carried_from - stretch.begin);
     XORBIT_ASSIGN_OR_RETURN(const MutableBytes buffer, pieces->Next());
     std::ranges::copy(carried, buffer.subspan(carry_room - carried.size()).begin());
-    const MutableBytes piece = buffer.subspan(carry_room, end - begin);
+    const MutableBytes padded = buffer.subspan(carry_room, PaddedToVector(end - begin));
+    const MutableBytes piece = padded.first(end - begin);
     XORBIT_RETURN_IF_ERROR(StageChunks(segment.view, begin, staging.threads, piece));
+    ClearPadding(padded, piece.size());
     stretch = {ConstBytes(buffer).subspan(carry_room - carried.size(), carried.size() + piece.size()), carried_from,
                stretch.frame_end, stretch.frame_end};
     const uint64_t frame_count = segment.decoder->record_count();
     while (stretch.frame_end < frame_count && EndOf(segment, stretch.frame_end + 1) <= end) ++stretch.frame_end;
     if (staging.checks_hashes) XORBIT_RETURN_IF_ERROR(CheckHashes(segment, stretch, staging.threads));
-    XORBIT_RETURN_IF_ERROR(pieces->Take(offset + begin, piece));
+    XORBIT_RETURN_IF_ERROR(pieces->Take(offset + begin, padded));
   }
   return {};
 }
@@ -109,6 +116,7 @@ Status StageInner(const MaskPlan& plan, const InnerStaging& staging, MutableByte
   for (const FrameSegment& segment : plan.segments) {
     const MutableBytes stream = target.subspan(at, segment.inner_bytes);
     XORBIT_RETURN_IF_ERROR(StageChunks(segment.view, 0, staging.threads, stream));
+    ClearPadding(target.subspan(at, RoomOf(segment)), stream.size());
     if (staging.checks_hashes) {
       XORBIT_RETURN_IF_ERROR(CheckHashes(segment, {stream, 0, 0, segment.decoder->record_count()}, staging.threads));
     }

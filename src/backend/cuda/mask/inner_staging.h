@@ -17,8 +17,8 @@ struct InnerStaging {
   bool checks_hashes = true;
 };
 
-// Fills `target`, of InnerStagingBytes() and kInnerAlignment-aligned. kCorrupt names an outer chunk that is not what its record
-// says, or a frame that does not match its hash.
+// Fills all of `target`, of InnerStagingBytes() and kInnerAlignment-aligned, with zeros between the streams. kCorrupt names an
+// outer chunk that is not what its record says, or a frame that does not match its hash.
 Status StageInner(const MaskPlan& plan, const InnerStaging& staging, MutableBytes target);
 
 // Where the same bytes go when they come by pieces.

@@ -96,11 +96,11 @@ TEST(MaskPlan, StagesEveryCodecAndNoDamagedByte) {
   }
 }
 
-// Two buffers in turn; what a piece should no longer be read for is overwritten.
+// Two buffers in turn; what a piece should no longer be read for is overwritten, and what is never written differs from it.
 class TwoBuffers final : public InnerPieces {
  public:
   TwoBuffers(uint64_t buffer_bytes, uint64_t all_bytes)
-      : buffers_{Buffer(buffer_bytes), Buffer(buffer_bytes)}, all_(all_bytes) {}
+      : buffers_{Buffer(buffer_bytes), Buffer(buffer_bytes)}, all_(all_bytes, 0xCD) {}
 
   Result<MutableBytes> Next() override {
     turn_ = 1 - turn_;
@@ -130,7 +130,7 @@ TEST(InnerStaging, ByPiecesIsTheSame) {
     const testing::RandomUpdate update = MakeLongUpdate(seed, codec.id());
     const LiveMap map = CanonicalMap(update.layout);
     const std::unique_ptr<MaskPlan> plan = Plan(update, map).value();
-    Buffer whole(InnerStagingBytes(*plan));
+    Buffer whole(InnerStagingBytes(*plan), 0xAB);
     ASSERT_TRUE(StageInner(*plan, {.threads = 2}, whole).ok());
     for (const uint64_t chunks : {1, 2, 64}) {
       const uint64_t piece_bytes = chunks * kOuterChunkBytes;

@@ -105,10 +105,17 @@ class TrainedTensor {
 };
 
 std::string ConfigJson(uint64_t layer_count) {
-  return "{\n  \"model_type\": \"qwen3_moe\",\n  \"hidden_size\": 1024,\n  \"moe_intermediate_size\": 768,\n  \"num_experts\": "
-         "4,\n  "
-         "\"num_hidden_layers\": " +
-         std::to_string(layer_count) + ",\n  \"vocab_size\": 4096,\n  \"torch_dtype\": \"bfloat16\"\n}\n";
+  return R"({
+  "model_type": "qwen3_moe",
+  "hidden_size": 1024,
+  "moe_intermediate_size": 768,
+  "num_experts": 4,
+  "num_hidden_layers": )" +
+         std::to_string(layer_count) + R"(,
+  "vocab_size": 4096,
+  "torch_dtype": "bfloat16"
+}
+)";
 }
 
 struct StepFile {

@@ -111,10 +111,9 @@ std::string TableOf(const EndToEndReport& report) {
   std::string text = fmt::format(
       "{} on {}, {}: a share of {}, of which {} elements change; medians of {} versions, every byte verified\n"
       "445 GB are {:.2f} such shares. Each has a sampler's GPU, {} trainers' GPUs and 1/{:.2f} of the link: {:.3f} of {:g} "
-      "Gb/s, "
-      "round trip {:g} ms.\nTimes are of one share, and all shares go at once: no time is multiplied. Payload {}, {:.3f} GB "
-      "for "
-      "all shares.\n\n{:<8} {:<28} {:>10} {:>10} {:>10} {:>10}\n",
+      "Gb/s, round trip {:g} ms.\n"
+      "Times are of one share, and all shares go at once: no time is multiplied. Payload {}, {:.3f} GB for all shares.\n\n"
+      "{:<8} {:<28} {:>10} {:>10} {:>10} {:>10}\n",
       setting.codec, setting.backend, setting.workload, HumanBytes(static_cast<double>(setting.share_bytes)),
       report.change_count, report.rounds, shares, setting.owner_count, shares, setting.share_gbps(), setting.gbps,
       setting.rtt_ms, HumanBytes(payload_bytes), payload_bytes * shares / 1e9, "who", "phase, in ms", "begins at", "median",

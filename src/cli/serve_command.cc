@@ -54,7 +54,7 @@ Result<std::optional<EngineLinkOptions>> ReadEngine(const ServeOptions& options)
   return std::optional(std::move(engine));
 }
 
-// A checkpoint that an engine of another kind loads from the disk.
+// A checkpoint on the disk, which an engine that xorbit does not reach into loads itself.
 Result<Answer> RunServeDisk(Session& session, const ServeOptions& options, const ServeRequest& request, bool json) {
   if (!request.engine || options.backend != "cpu") {
     return UsageError("--disk needs the --engine and --engine-url that loads the checkpoint, and no --backend");
@@ -93,8 +93,7 @@ Result<Answer> RunServe(Session& session, const ServeOptions& options, bool json
   if (given != 1) {
     return UsageError(
         "serve needs one of: a CHECKPOINT to load, --attach with the file that an engine exports, --disk with the checkpoint "
-        "that "
-        "an engine loads");
+        "that an engine loads");
   }
   if (request.start_up_bytes > 0 && request.checkpoint.empty()) {
     return UsageError("--start-newest is for a CHECKPOINT that is loaded: others may read attached weights");

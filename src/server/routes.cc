@@ -12,8 +12,7 @@ namespace {
 constexpr std::string_view kNoEngine = "this server holds weights only: there is no engine that could do it";
 constexpr std::string_view kNoCheckpoint =
     "weights live in memory here; use POST /update_weights_from_gpu_delta with target_version, or serve a checkpoint on the "
-    "disk "
-    "(--disk)";
+    "disk (--disk)";
 constexpr std::string_view kNoOtherSource = "weights come from the stream alone; use POST /update_weights_from_gpu_delta";
 
 constexpr Route kRoutes[] = {

@@ -43,16 +43,4 @@ Result<Manifest> SealWhenComplete(Stream& stream, const PublicationPlace& place,
                       " could not be sealed in time: " + result.status().message());
 }
 
-Result<VersionRecord> AwaitDecision(Stream& stream, uint64_t version, const DecideOptions& options) {
-  const auto attempt = [&]() -> Result<VersionRecord> {
-    XORBIT_ASSIGN_OR_RETURN(const auto decided, stream.Record(version));
-    if (decided) return *decided;
-    return NotFoundError("nobody has decided it");
-  };
-  Result<VersionRecord> result = Retry<VersionRecord>(options, attempt);
-  if (result.ok() || result.status().code() != Code::kNotFound) return result;
-  if (options.abort_at_deadline) return stream.Decide(AbortRecord(version));
-  return RefusedError("version " + std::to_string(version) + " was not decided in time");
-}
-
 }  // namespace xorbit

@@ -8,7 +8,7 @@
 namespace xorbit {
 
 struct DecideOptions {
-  std::chrono::milliseconds deadline{60'000};  // for the other ranks' receipts, or for somebody's decision
+  std::chrono::milliseconds deadline{60'000};  // for the other ranks' receipts
   std::chrono::milliseconds poll_interval{2};  // how often the store is asked meanwhile
   bool abort_at_deadline = false;              // then decides that the version is aborted, instead of giving up
 };
@@ -21,8 +21,5 @@ Result<VersionRecord> SealAndDecide(Stream& stream, const PublicationPlace& plac
 
 // The first half alone, for folds, which decide nothing.
 Result<Manifest> SealWhenComplete(Stream& stream, const PublicationPlace& place, const DecideOptions& options);
-
-// Waits for anybody's decision on a version. kRefused at the deadline.
-Result<VersionRecord> AwaitDecision(Stream& stream, uint64_t version, const DecideOptions& options);
 
 }  // namespace xorbit

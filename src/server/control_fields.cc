@@ -1,8 +1,11 @@
 #include "server/control_fields.h"
 
+#include <algorithm>
 #include <charconv>
+#include <iterator>
 
 #include "base/json.h"
+#include "base/text.h"
 #include "transport/http_message.h"
 
 namespace xorbit {
@@ -135,6 +138,12 @@ Result<ControlFields> ParseControlFields(std::string_view body, std::string_view
   if (!json.ok()) return json.status().WithContext("the body");
   XORBIT_RETURN_IF_ERROR(ReadBody(*json, &fields));
   return fields;
+}
+
+Status CheckPauseMode(std::string_view mode) {
+  constexpr std::string_view kModes[] = {"", "abort", "retract", "in_place", "wait", "keep"};
+  if (std::ranges::find(kModes, mode) != std::end(kModes)) return {};
+  return UsageError("mode " + Quoted(mode) + " is none of abort, retract, in_place, wait, keep");
 }
 
 }  // namespace xorbit

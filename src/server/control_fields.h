@@ -58,4 +58,7 @@ struct ControlFields {
 // An empty body is {}. kCorrupt says which field is wrong. `query` may say mode= and action= too, as vLLM's clients do.
 Result<ControlFields> ParseControlFields(std::string_view body, std::string_view query);
 
+// kUsage unless it is the name of a pause of SGLang's or vLLM's, or empty.
+Status CheckPauseMode(std::string_view mode);
+
 }  // namespace xorbit

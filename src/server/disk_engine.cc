@@ -22,7 +22,7 @@ Status StatusOf(const std::string& unknown) {
 }  // namespace
 
 Status DiskEngine::Call(const EngineCall& call, std::chrono::milliseconds limit) const {
-  return AskEngine({options_.endpoint, options_.token, {}}, call, Clock::now() + limit);
+  return AskEngine(address_, call, Clock::now() + limit);
 }
 
 Status DiskEngine::Load(const std::string& path, uint64_t version, const ReloadOrder& order,
@@ -36,8 +36,8 @@ Status DiskEngine::Load(const std::string& path, uint64_t version, const ReloadO
 
 // vLLM cannot be told what to load: it would load its own model, and say with reason that it has.
 Status DiskEngine::CheckModel(const std::string& path) const {
-  const EngineAddress engine{options_.endpoint, options_.token, {}};
-  XORBIT_ASSIGN_OR_RETURN(const HttpReply reply, CallEngineServer(engine, ModelQuestion(), Clock::now() + options_.call_limit));
+  XORBIT_ASSIGN_OR_RETURN(const HttpReply reply,
+                          CallEngineServer(address_, ModelQuestion(), Clock::now() + options_.call_limit));
   const std::optional<std::string> model = ModelIn(reply);
   std::error_code error;
   if (!model || fs::equivalent(*model, path, error)) return {};
@@ -97,8 +97,8 @@ Status DiskEngine::FlushCache() const { return Call(FlushCall(options_.kind), op
 
 // Nothing if it does not say.
 Result<std::optional<std::string>> DiskEngine::AskLabel(std::chrono::milliseconds limit) const {
-  const EngineAddress engine{options_.endpoint, options_.token, {}};
-  XORBIT_ASSIGN_OR_RETURN(const HttpReply reply, CallEngineServer(engine, LabelQuestion(options_.kind), Clock::now() + limit));
+  XORBIT_ASSIGN_OR_RETURN(const HttpReply reply,
+                          CallEngineServer(address_, LabelQuestion(options_.kind), Clock::now() + limit));
   return LabelIn(reply);
 }
 

@@ -25,7 +25,8 @@ struct DiskEngineOptions {
 // Thread-safe.
 class DiskEngine {
  public:
-  explicit DiskEngine(DiskEngineOptions options) : options_(std::move(options)) {}
+  explicit DiskEngine(DiskEngineOptions options)
+      : options_(std::move(options)), address_{options_.endpoint, options_.token, {}} {}
 
   // Has it load the checkpoint at `path`, which is `version`. `check` says afterwards whether it still is; it is called before
   // an engine that stands still goes on. After an error it is not ready until this succeeds, unless it was not asked to load:
@@ -65,6 +66,7 @@ class DiskEngine {
   Knowledge Copy() const;
 
   const DiskEngineOptions options_;
+  const EngineAddress address_;
   mutable std::mutex load_mutex_;  // held by Load and Continue; locked before mutex_
   mutable std::mutex mutex_;
   Knowledge known_;  // guarded by mutex_

@@ -121,11 +121,8 @@ HttpReply HandleUpdateFromDisk(DiskSampler& sampler, const ControlFields& fields
 }
 
 HttpReply HandlePause(DiskSampler& sampler, const ControlFields& fields) {
-  constexpr std::string_view kModes[] = {"", "abort", "retract", "in_place", "wait", "keep"};
-  if (std::ranges::find(kModes, fields.mode) == std::end(kModes)) {
-    return FailureReply(400, "mode " + Quoted(fields.mode) + " is none of abort, retract, in_place, wait, keep");
-  }
-  const Status status = sampler.engine().Pause(fields.mode);
+  Status status = CheckPauseMode(fields.mode);
+  if (status.ok()) status = sampler.engine().Pause(fields.mode);
   return status.ok() ? SuccessReply("the engine is paused", VersionsOf(sampler)) : FailureReply(status);
 }
 

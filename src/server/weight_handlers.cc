@@ -101,11 +101,8 @@ HttpReply HandleIsPaused(SamplerSession& session, const ControlFields& /*fields*
 // All modes are one here: the gate closes when the readers have left, and what becomes of an engine's requests is said once, by
 // the policy that this server was started with.
 HttpReply HandlePause(SamplerSession& session, const ControlFields& fields) {
-  constexpr std::string_view kModes[] = {"", "abort", "retract", "in_place", "wait", "keep"};
-  if (std::ranges::find(kModes, fields.mode) == std::end(kModes)) {
-    return FailureReply(400, "mode " + Quoted(fields.mode) + " is none of abort, retract, in_place, wait, keep");
-  }
-  const Status paused = session.PauseGeneration(fields.reason);
+  Status paused = CheckPauseMode(fields.mode);
+  if (paused.ok()) paused = session.PauseGeneration(fields.reason);
   if (!paused.ok()) return FailureReply(paused);
   return SuccessReply("paused", OrderedJson{{"num_paused_requests", 0}});
 }

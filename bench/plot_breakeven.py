@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """plot_breakeven.py RESULTS.csv... OUT.svg: time of an update of 445 GB over links of 10 to 400 Gb/s, against full copies.
 
-RESULTS.csv are files that `xorbit bench --end-to-end --csv` wrote. Each becomes a line: what it measured apart from the wire,
-and the wire's time for its payload at every rate. Full copies are only their bytes on the wire, with nothing for packing,
-loading or checking. Rivals' own figures are marked as reported.
+RESULTS.csv are files that `xorbit bench --end-to-end --csv` wrote, with one run or several. Each run becomes a line: what it
+measured apart from the wire, and the wire's time for its payload at every rate. Of runs that differ in the link alone the first
+is drawn; those beside an engine or by a decoder of its own, whose backend says so after a slash, are left out. Full copies are
+only their bytes on the wire, with nothing for packing, loading or checking. Rivals' own figures are marked as reported.
 """
 
 import csv
@@ -14,14 +15,24 @@ MODEL_BYTES = 445e9
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 820, 500, 70, 200, 40, 60
 RATES = [10 * 40 ** (i / 40) for i in range(41)]
 COLOURS = ["#1f5fbf", "#b3541e", "#2b8a3e", "#8a2b7f", "#a8871f", "#3f7f8f", "#555555", "#c0392b"]
+FIRST_PHASE = "diff + encode"
 # (name, seconds, Gb/s if it is stated): one update of the same model, by its authors.
 REPORTED = [("Weight Teleportation, 2.65 GB, end to end (reported)", 4.0, None)]
 
 
-def read_run(path):
-    """-> (name, seconds apart from the wire, payload bytes for 445 GB, (rate, measured seconds))"""
+def runs_of(path):
+    """The rows of each run in a file."""
+    runs = []
     with open(path, newline="") as file:
-        rows = list(csv.DictReader(file))
+        for row in csv.DictReader(file):
+            if row["phase"] == FIRST_PHASE:
+                runs.append([])
+            runs[-1].append(row)
+    return [rows for rows in runs if "/" not in rows[0]["backend"]]
+
+
+def read_run(rows):
+    """-> (name, seconds apart from the wire, payload bytes for 445 GB, (rate, measured seconds))"""
     phase = {row["phase"]: float(row["median_ms"]) / 1e3 for row in rows}
     first = rows[0]
     shares = MODEL_BYTES / float(first["share_bytes"])
@@ -80,5 +91,8 @@ def plot(runs):
 if __name__ == "__main__":
     if len(sys.argv) < 3:
         sys.exit(__doc__)
+    runs = {}
+    for run in (read_run(rows) for path in sys.argv[1:-1] for rows in runs_of(path)):
+        runs.setdefault(run[0], run)
     with open(sys.argv[-1], "w") as svg:
-        svg.write(plot([read_run(path) for path in sys.argv[1:-1]]))
+        svg.write(plot(list(runs.values())))

@@ -31,9 +31,9 @@ class Round {
  public:
   Round(Stream& stream, const DriveRequest& request, uint64_t version, const std::vector<bool>& is_required)
       : request_(request),
-        options_{request.token, stream.info().stream_id},
+        options_{request.token, {stream.info().stream_id, ToHex(stream.info().base_fingerprint)}},
         sync_id_(NewSyncId(version)),
-        update_(request.rules, options_.stream_id, version, sync_id_, is_required, NowMs()) {}
+        update_(request.rules, options_.stream, version, sync_id_, is_required, NowMs()) {}
 
   DriveReport Run(const std::stop_token& stop) {
     const Stopwatch watch;

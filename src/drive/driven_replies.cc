@@ -83,8 +83,12 @@ void DrivenUpdate::NoteInfo(size_t index, const EngineReply& reply, int64_t now_
   DrivenEngine& engine = engines_[index];
   if (!reply.is_accepted || !reply.receipt) return Fail(index, reply.message, now_ms);
   const EngineReceipt& receipt = *reply.receipt;
-  if (receipt.stream_id != stream_id_) {
-    return Fail(index, "it is of stream " + Quoted(receipt.stream_id) + ", not of " + Quoted(stream_id_), now_ms);
+  if (receipt.stream_id != stream_.stream_id) {
+    return Fail(index, "it is of stream " + Quoted(receipt.stream_id) + ", not of " + Quoted(stream_.stream_id), now_ms);
+  }
+  if (receipt.base_fingerprint != stream_.base_fingerprint) {
+    return Fail(index, "its stream " + Quoted(receipt.stream_id) + " began with other weights: start it from this store",
+                now_ms);
   }
   if (receipt.state == SessionState::kPoisoned) {
     return Fail(index, "poisoned: " + receipt.result + "; start it again", now_ms);

@@ -23,9 +23,9 @@ std::string_view NameOf(Standing standing) {
 
 bool IsOver(Standing standing) { return IsOneOf(standing, {Standing::kCurrent, Standing::kKept, Standing::kDropped}); }
 
-DrivenUpdate::DrivenUpdate(const DriveRules& rules, std::string stream_id, uint64_t target, std::string session_id,
+DrivenUpdate::DrivenUpdate(const DriveRules& rules, DrivenStream stream, uint64_t target, std::string session_id,
                            const std::vector<bool>& is_required, int64_t now_ms)
-    : rules_(rules), stream_id_(std::move(stream_id)), target_(target), session_id_(std::move(session_id)) {
+    : rules_(rules), stream_(std::move(stream)), target_(target), session_id_(std::move(session_id)) {
   for (const bool required : is_required) {
     DrivenEngine engine;
     engine.is_required = required;

@@ -22,6 +22,13 @@
 
 namespace xorbit {
 
+// What makes a version's number mean one state: the same number of another stream, or of one of that name that began with other
+// weights, is another state.
+struct DrivenStream {
+  std::string stream_id;
+  std::string base_fingerprint;  // hex
+};
+
 struct DriveRules {
   bool is_strict = true;
   int64_t silence_ms = 5'000;    // who says nothing for so long is gone
@@ -95,7 +102,7 @@ class DrivenUpdate {
  public:
   // `is_required` says for every engine whether a strict update is off if it fails; false for one that an earlier update has
   // dropped. Times are milliseconds of any steady clock.
-  DrivenUpdate(const DriveRules& rules, std::string stream_id, uint64_t target, std::string session_id,
+  DrivenUpdate(const DriveRules& rules, DrivenStream stream, uint64_t target, std::string session_id,
                const std::vector<bool>& is_required, int64_t now_ms);
 
   // What to do for this engine now. The reply goes to NoteReply before the next order.
@@ -137,7 +144,7 @@ class DrivenUpdate {
   DriveStep StepOf(const DrivenEngine& engine) const;
 
   DriveRules rules_;
-  std::string stream_id_;
+  DrivenStream stream_;
   uint64_t target_;
   std::string session_id_;
   std::vector<DrivenEngine> engines_;

@@ -16,12 +16,14 @@ namespace {
 using testing::HasSubstr;
 
 constexpr std::string_view kStream = "run";
+constexpr std::string_view kBase = "0123";
 
 // An engine's side, as far as a driver sees it.
 class ModelEngine {
  public:
   uint64_t applied = 0;
   EngineReceipt session;
+  std::string base_fingerprint{kBase};
   bool is_dead = false;
   bool is_paused = false;  // by /pause_generation
   bool fails_to_prepare = false;
@@ -33,6 +35,7 @@ class ModelEngine {
     session = EngineReceipt();
     session.identity = {"engine", "host", 7, ticks};
     session.stream_id = kStream;
+    session.base_fingerprint = base_fingerprint;
     applied = version;
     is_paused = is_dead = false;
   }
@@ -135,7 +138,7 @@ class Fleet {
 
   DrivenUpdate Begin(bool is_strict, uint64_t target) {
     return {Rules(is_strict),
-            std::string(kStream),
+            {std::string(kStream), std::string(kBase)},
             target,
             "session-" + std::to_string(++round),
             std::vector<bool>(engines.size(), true),
@@ -183,6 +186,20 @@ TEST(DrivenUpdateTest, WhateverFailsBeforeTheDecisionKeepsAllAtTheOldVersion) {
     EXPECT_TRUE(fleet.engines[0].serves(0) && fleet.engines[2].serves(0));
     EXPECT_EQ(update.engines()[0].standing, Standing::kKept);
     EXPECT_EQ(update.engines()[1].standing, Standing::kDropped);
+  }
+}
+
+// Its version 3 is another state.
+TEST(DrivenUpdateTest, AnEngineWhoseStreamBeganWithOtherWeightsIsNotTakenForOneOfTheCohort) {
+  for (const bool is_strict : {true, false}) {
+    Fleet fleet(3);
+    fleet.engines[1].base_fingerprint = "4567";
+    fleet.engines[1].Restart(3);
+    DrivenUpdate update = fleet.Begin(is_strict, 3);
+    fleet.RunToEnd(&update);
+    EXPECT_EQ(update.engines()[1].standing, Standing::kDropped);
+    EXPECT_THAT(update.engines()[1].why, HasSubstr("began with other weights"));
+    EXPECT_TRUE(fleet.engines[0].serves(is_strict ? 0 : 3));
   }
 }
 

@@ -40,12 +40,16 @@ std::string_view PathOf(DriveStep step) {
 OrderedJson BodyOf(const DriveOrder& order, const CallerOptions& options, const DriveRules& rules) {
   switch (order.step) {
     case DriveStep::kRecover:
-      return {{"target_version", order.version}, {"stream_id", options.stream_id}, {"is_current", true}};
+      return {{"target_version", order.version},
+              {"stream_id", options.stream.stream_id},
+              {"base_fingerprint", options.stream.base_fingerprint},
+              {"is_current", true}};
     case DriveStep::kPrepare: {
       const OrderedJson identity = {
           {"engine_id", order.identity.engine_id}, {"pid", order.identity.pid}, {"start_ticks", order.identity.start_ticks}};
       return {{"session_id", order.session_id},
-              {"stream_id", options.stream_id},
+              {"stream_id", options.stream.stream_id},
+              {"base_fingerprint", options.stream.base_fingerprint},
               {"base_version", order.base_version},
               {"target_version", order.version},
               {"lease_ms", rules.lease_ms},

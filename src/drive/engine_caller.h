@@ -14,8 +14,8 @@ struct DrivenAddress {
 };
 
 struct CallerOptions {
-  std::string token;      // empty: none
-  std::string stream_id;  // what the engines must be of
+  std::string token;    // empty: none
+  DrivenStream stream;  // what the engines must be of
 };
 
 // Makes the call that `order` is and waits for the reply, at most as long as the rules say. Any thread.

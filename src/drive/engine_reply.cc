@@ -8,8 +8,8 @@ namespace {
 constexpr uint32_t kMaxDepth = 8;
 
 JsonShape ReplyShape() {
-  JsonShape participant =
-      JsonShape::Object({"state", "session_id", "stream_id", "result", "target_version", "applied_version", "paused"});
+  JsonShape participant = JsonShape::Object(
+      {"state", "session_id", "stream_id", "base_fingerprint", "result", "target_version", "applied_version", "paused"});
   participant.fields.push_back({"identity", JsonShape::Object({"engine_id", "hostname", "pid", "start_ticks"})});
   participant.fields.push_back({"scheduler_timing", JsonShape::Object({"blocked_s"})});
   JsonShape shape = JsonShape::Object({"success", "message"});
@@ -36,6 +36,7 @@ Result<EngineReceipt> ReadReceipt(const Json& object) {
   XORBIT_ASSIGN_OR_RETURN(receipt.state, ReadState(object));
   XORBIT_ASSIGN_OR_RETURN(receipt.session_id, GetString(object, "session_id"));
   XORBIT_ASSIGN_OR_RETURN(receipt.stream_id, GetString(object, "stream_id"));
+  XORBIT_ASSIGN_OR_RETURN(receipt.base_fingerprint, GetString(object, "base_fingerprint"));
   XORBIT_ASSIGN_OR_RETURN(receipt.result, GetString(object, "result"));
   XORBIT_ASSIGN_OR_RETURN(receipt.target_version, GetUnsigned(object, "target_version"));
   XORBIT_ASSIGN_OR_RETURN(receipt.applied_version, GetUnsigned(object, "applied_version"));

@@ -17,7 +17,8 @@ struct EngineReceipt {
   SessionState state = SessionState::kIdle;
   std::string session_id;
   std::string stream_id;
-  std::string result;  // of a failure: why
+  std::string base_fingerprint;  // hex
+  std::string result;            // of a failure: why
   uint64_t target_version = 0;
   uint64_t applied_version = 0;
   bool paused = false;

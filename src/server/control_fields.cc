@@ -15,12 +15,12 @@ constexpr uint32_t kMaxDepth = 6;
 constexpr size_t kMaxTextBytes = 4096;  // of any one field
 
 JsonShape BodyShape() {
-  JsonShape shape = JsonShape::Object({"session_id",  "engine_id",          "manifest_path", "manifest_sha256",
-                                       "stream_id",   "plan_digest",        "base_version",  "target_version",
-                                       "flush_cache", "abort_all_requests", "release_state", "validate_payload_hash",
-                                       "keep_pause",  "is_current",         "reason",        "mode",
-                                       "action",      "new_version",        "lease_ms",      "local_checkpoint_dir",
-                                       "source_dir",  "model_path"});
+  JsonShape shape = JsonShape::Object({"session_id",  "engine_id",          "manifest_path",   "manifest_sha256",
+                                       "stream_id",   "plan_digest",        "base_version",    "target_version",
+                                       "flush_cache", "abort_all_requests", "release_state",   "validate_payload_hash",
+                                       "keep_pause",  "is_current",         "reason",          "mode",
+                                       "action",      "new_version",        "lease_ms",        "local_checkpoint_dir",
+                                       "source_dir",  "model_path",         "base_fingerprint"});
   JsonShape participant;
   participant.fields.push_back({"identity", JsonShape::Object({"engine_id", "pid", "start_ticks"})});
   shape.fields.push_back({"participants", JsonShape::Each(std::move(participant), kMaxParticipants)});
@@ -100,6 +100,7 @@ Status ReadBody(const Json& body, ControlFields* fields) {
   XORBIT_RETURN_IF_ERROR(ReadText(body, "manifest_path", &fields->manifest_path));
   XORBIT_RETURN_IF_ERROR(ReadText(body, "manifest_sha256", &fields->manifest_sha256));
   XORBIT_RETURN_IF_ERROR(ReadText(body, "stream_id", &fields->stream_id));
+  XORBIT_RETURN_IF_ERROR(ReadText(body, "base_fingerprint", &fields->base_fingerprint));
   XORBIT_RETURN_IF_ERROR(ReadText(body, "plan_digest", &fields->plan_digest));
   XORBIT_RETURN_IF_ERROR(ReadText(body, "mode", &fields->mode));
   XORBIT_RETURN_IF_ERROR(ReadText(body, "reason", &fields->reason));

@@ -27,6 +27,7 @@ struct ControlFields {
   std::optional<std::string> manifest_path;
   std::optional<std::string> manifest_sha256;
   std::optional<std::string> stream_id;
+  std::optional<std::string> base_fingerprint;
   std::optional<std::string> plan_digest;
   std::optional<uint64_t> base_version;
   std::optional<uint64_t> target_version;  // nothing for "latest"

@@ -27,6 +27,7 @@ OrderedJson ReceiptJson(SamplerSession& session, const SessionReceipt& receipt) 
           {"state", NameOf(receipt.state)},
           {"session_id", receipt.session_id},
           {"stream_id", session.stream().info().stream_id},
+          {"base_fingerprint", ToHex(session.stream().info().base_fingerprint)},
           {"base_version", receipt.base_version},
           {"target_version", receipt.target_version},
           {"applied_version", receipt.applied_version},
@@ -66,6 +67,11 @@ Status CheckBeliefs(SamplerSession& session, const ControlFields& fields) {
   if (fields.stream_id.value_or(stream_id) != stream_id) {
     return RefusedError("stream_id is " + Quoted(*fields.stream_id) + ", but this sampler is of " + Quoted(stream_id));
   }
+  const std::string base = ToHex(session.stream().info().base_fingerprint);
+  if (fields.base_fingerprint.value_or(base) != base) {
+    return RefusedError("base_fingerprint is not that of this sampler's stream " + Quoted(stream_id) + ", " + base +
+                        ": one of this name that began with other weights");
+  }
   const std::string plan = ToHex(session.stream().layout().digest());
   if (fields.plan_digest.value_or(plan) != plan) return RefusedError("plan_digest is not this layout's, " + plan);
   if (fields.participants.empty()) return {};
@@ -83,7 +89,9 @@ Result<std::optional<uint64_t>> TargetOf(SamplerSession& session, const ControlF
   if (fields.manifest_path) {
     XORBIT_ASSIGN_OR_RETURN(const Manifest manifest, ReadNamedManifest(session.options().store_root, *fields.manifest_path,
                                                                        fields.manifest_sha256.value_or("")));
-    if (!manifest.stream || manifest.stream->stream_id != session.stream().info().stream_id) {
+    const StreamInfo& stream = session.stream().info();
+    if (!manifest.stream || manifest.stream->stream_id != stream.stream_id ||
+        manifest.stream->base_fingerprint != stream.base_fingerprint) {
       return RefusedError("the manifest is of another stream");
     }
     if (target.value_or(manifest.stream->target_version) != manifest.stream->target_version) {

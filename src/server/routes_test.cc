@@ -67,7 +67,9 @@ class RoutesTest : public testing::Test {
 TEST_F(RoutesTest, AnUpdateGoesStepByStep) {
   Start();
   model_.live().PublishAll();
-  const HttpReply prepared = Post("/prepare_gpu_delta", OfSession(R"(,"base_version":0,"target_version":2,"stream_id":"run")"));
+  const HttpReply prepared =
+      Post("/prepare_gpu_delta", OfSession(R"(,"base_version":0,"target_version":2,"stream_id":"run","base_fingerprint":")" +
+                                           ToHex(model_.live().stream().info().base_fingerprint) + "\""));
   ASSERT_EQ(prepared.status, 200) << prepared.body;
   EXPECT_EQ(AwaitPrepared(StateOf(prepared)), "PREPARED");
   // The old version is served, nothing is paused, and the same order again changes nothing.
@@ -130,6 +132,7 @@ TEST_F(RoutesTest, AWrongOrderIsRefusedAndChangesNothing) {
            R"(,"target_version":0)",
            R"(,"target_version":99)",
            R"(,"target_version":2,"stream_id":"other")",
+           R"(,"target_version":2,"stream_id":"run","base_fingerprint":"00")",
            R"(,"target_version":2,"plan_digest":"00")",
            R"(,"target_version":2,"participants":[{"identity":{"engine_id":"engine-a","pid":1,"start_ticks":1}}])",
            R"(,"manifest_path":"nowhere.json")",
@@ -138,6 +141,8 @@ TEST_F(RoutesTest, AWrongOrderIsRefusedAndChangesNothing) {
     EXPECT_EQ(reply.status, 409) << more;
     EXPECT_EQ(StateOf(reply), "IDLE") << more;
   }
+  EXPECT_EQ(Post("/update_weights_from_gpu_delta", R"({"target_version":2,"base_fingerprint":"00"})").status, 409);
+  EXPECT_TRUE(model_.Holds(*served_, 0));
   EXPECT_EQ(Post("/prepare_gpu_delta", R"({"target_version":2})").status, 400);
   EXPECT_EQ(Post("/prepare_gpu_delta", OfSession()).status, 400);
   EXPECT_EQ(Post("/get_gpu_delta_info", R"({"engine_id":"engine-b"})").status, 409);

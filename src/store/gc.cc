@@ -93,9 +93,7 @@ Result<Tombstones> PlanTombstones(Stream& stream, const Folders& folders, const 
   XORBIT_ASSIGN_OR_RETURN(const std::vector<uint64_t> committed, stream.CommittedVersions(newest));
   XORBIT_ASSIGN_OR_RETURN(const std::vector<Edge> edges, stream.Edges(0, newest));
   XORBIT_ASSIGN_OR_RETURN(const std::vector<uint64_t> anchors, AnchorVersions(stream));
-  RetentionPolicy policy = options.policy;
-  policy.resume_window = stream.info().resume_window;
-  RetentionPlan plan = PlanRetention(committed, edges, anchors, options.marks, policy);
+  RetentionPlan plan = PlanRetention(committed, edges, anchors, options.marks, stream.info().resume_window, options.policy);
 
   std::set<PublicationPlace> useful;
   for (const Edge& edge : edges) useful.insert(PlaceOf(edge));

@@ -38,12 +38,12 @@ std::vector<uint64_t> Unconnected(std::span<const uint64_t> versions, uint64_t n
 }  // namespace
 
 RetentionPlan PlanRetention(std::span<const uint64_t> committed, std::span<const Edge> edges, std::span<const uint64_t> anchors,
-                            std::span<const uint64_t> marks, const RetentionPolicy& policy) {
+                            std::span<const uint64_t> marks, uint64_t resume_window, const RetentionPolicy& policy) {
   RetentionPlan plan;
   if (committed.empty()) return plan;
   const uint64_t newest = committed.back();
   const uint64_t version_count = std::clamp<uint64_t>(policy.version_count, 1, committed.size());
-  const uint64_t resumable = newest + 1 - std::min(newest + 1, policy.resume_window);
+  const uint64_t resumable = newest + 1 - std::min(newest + 1, resume_window);
   const uint64_t oldest = std::min(committed[committed.size() - version_count], resumable) / kAlignment * kAlignment;
 
   std::set<uint64_t> starts(marks.begin(), marks.end());

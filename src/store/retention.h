@@ -13,7 +13,6 @@ namespace xorbit {
 struct RetentionPolicy {
   uint64_t version_count = 256;  // newest committed versions between which no delta is dropped; at least 1
   uint64_t anchor_count = 1;     // newest anchors that stay
-  uint64_t resume_window = 256;  // the stream's: the newest version numbers to which a way stays whatever version_count says
 };
 
 struct RetentionPlan {
@@ -22,9 +21,10 @@ struct RetentionPlan {
 };
 
 // `committed`, ascending, holds all committed versions; `edges` all deltas between them; `anchors`, ascending, the versions
-// that are there as whole checkpoints (version 0, which every receiver can have, counts as one without being listed). Drops
-// nothing if no way leads from any anchor or from version 0 to the newest version: then something is amiss.
+// that are there as whole checkpoints (version 0, which every receiver can have, counts as one without being listed). To the
+// newest `resume_window` version numbers, which is the stream's, a way stays whatever `policy` says: a trainer may go back to
+// them. Drops nothing if no way leads from any anchor or from version 0 to the newest version: then something is amiss.
 RetentionPlan PlanRetention(std::span<const uint64_t> committed, std::span<const Edge> edges, std::span<const uint64_t> anchors,
-                            std::span<const uint64_t> marks, const RetentionPolicy& policy);
+                            std::span<const uint64_t> marks, uint64_t resume_window, const RetentionPolicy& policy);
 
 }  // namespace xorbit

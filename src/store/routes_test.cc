@@ -263,8 +263,7 @@ TEST(Retention, KeepsAWayFromTheBaseAndBetweenNewVersions) {
     const std::vector<uint64_t> anchors = {newest / 4, newest / 2};
     RetentionPolicy policy;
     policy.version_count = 1 + random() % 100;
-    policy.resume_window = random() % 40;
-    const RetentionPlan plan = PlanRetention(published.committed, published.edges, anchors, {}, policy);
+    const RetentionPlan plan = PlanRetention(published.committed, published.edges, anchors, {}, random() % 40, policy);
     EXPECT_THAT(plan.anchors, testing::ElementsAre(newest / 4));
     EXPECT_FALSE(plan.places.empty());
     const std::set<PublicationPlace> dropped(plan.places.begin(), plan.places.end());
@@ -286,11 +285,10 @@ TEST(Retention, KeepsTheWaysThroughAnOlderVersionThatATrainerWentBackTo) {
     edges.push_back(MakeEdge(version == 101 ? 20 : version - 1, version, 10));
   RetentionPolicy policy;
   policy.version_count = 230;
-  policy.resume_window = 1;
-  const RetentionPlan plan = PlanRetention(committed, edges, {}, {}, policy);
+  const RetentionPlan plan = PlanRetention(committed, edges, {}, {}, /*resume_window=*/1, policy);
   EXPECT_TRUE(plan.places.empty());  // version 71 still gets to 300, by 20
   policy.version_count = 100;
-  const RetentionPlan less = PlanRetention(committed, edges, {}, {}, policy);
+  const RetentionPlan less = PlanRetention(committed, edges, {}, {}, /*resume_window=*/1, policy);
   EXPECT_EQ(less.places.size(), 80U);  // 20 -> 21 ... 99 -> 100
 }
 
@@ -299,8 +297,7 @@ TEST(Retention, DropsNothingIfNothingLeadsToTheNewest) {
   const std::vector<Edge> edges = {MakeEdge(0, 1, 1), MakeEdge(2, 3, 1)};
   RetentionPolicy policy;
   policy.version_count = 1;
-  policy.resume_window = 0;
-  const RetentionPlan plan = PlanRetention(committed, edges, {}, {}, policy);
+  const RetentionPlan plan = PlanRetention(committed, edges, {}, {}, /*resume_window=*/0, policy);
   EXPECT_TRUE(plan.places.empty() && plan.anchors.empty());
 }
 

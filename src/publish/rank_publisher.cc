@@ -133,10 +133,7 @@ Result<bool> RankPublisher::Settle(const VersionRecord& decided) {
   }
   Pending pending = std::move(*pending_);
   pending_.reset();
-  if (!decided.committed() || decided.publication_id != pending.place.publication_id ||
-      decided.parent != pending.place.base_version) {
-    return false;
-  }
+  if (!decided.IsBy(pending.place)) return false;
   const Stage stage(options_.timers, "baseline");
   XORBIT_RETURN_IF_ERROR(baseline_.Forward(*backend_, stream_->layout(), std::move(pending.payload), options_.encode.threads));
   version_ = decided.version;

@@ -79,7 +79,7 @@ Result<bool> IsLost(Stream& stream, const PublicationPlace& place, const Folder&
   if (place.publication_id.empty() || place.publication_id == kFoldPublicationId) return false;  // these cannot lose
   XORBIT_ASSIGN_OR_RETURN(const std::optional<VersionRecord> record, stream.Record(place.target_version));
   if (!record || !record->committed()) return record.has_value();
-  if (record->parent == place.base_version && record->publication_id == place.publication_id) return false;
+  if (record->IsBy(place)) return false;
   return stream.ReadManifest(place).status().code() == Code::kRefused;
 }
 

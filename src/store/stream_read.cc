@@ -38,8 +38,7 @@ Status Stream::CheckFit(const Manifest& manifest, std::string_view text) {
   if (manifest.target != target.target) {
     return RefusedError("the manifest does not lead to what version " + std::to_string(target.version) + " is");
   }
-  const bool decided_it = target.parent == identity.base_version && target.publication_id == identity.publication_id;
-  if (decided_it && Sha256Of(AsBytes(text)) != target.manifest_sha256) {
+  if (target.IsBy(PlaceOf(identity)) && Sha256Of(AsBytes(text)) != target.manifest_sha256) {
     return CorruptError("the manifest is not the one that decided version " + std::to_string(target.version));
   }
   return {};

@@ -28,6 +28,11 @@ struct VersionRecord {
   Sha256Digest manifest_sha256{};  // of the text of the manifest from `parent` by `publication_id`
 
   bool committed() const { return decision == Decision::kCommitted; }
+  // Whether it is this publication that the version was committed by.
+  bool IsBy(const PublicationPlace& place) const {
+    return committed() && version == place.target_version && parent == place.base_version &&
+           publication_id == place.publication_id;
+  }
   friend bool operator==(const VersionRecord&, const VersionRecord&) = default;
 };
 

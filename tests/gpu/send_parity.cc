@@ -10,6 +10,7 @@
 #include "backend/cuda/device_encode.h"
 #include "codec/change_digest.h"
 #include "codec/mask_format.h"
+#include "codec/segment_image.h"
 #include "payload/payload_writer.h"
 #include "tensor/ownership.h"
 #include "tensor/random_model.h"
@@ -150,17 +151,11 @@ std::string FirstRecord(const Buffer& want, const Buffer& got) {
   return "";
 }
 
-Buffer BodyOf(const EncodedSegment& segment) {
-  Buffer body;
-  for (const Buffer& piece : segment.body) AppendBytes(body, piece);
-  return body;
-}
-
 std::string Difference(const EncodedSegment& want, const EncodedSegment& got) {
   return Differ("changes", want.change_count, got.change_count) + Differ("tiles", want.record_count, got.record_count) +
          FirstByte("tables", want.tables, got.tables) + FirstRecord(want.records, got.records) +
-         FirstByte("the body", BodyOf(want), BodyOf(got)) + Differ("lane 0", want.change.lane0, got.change.lane0) +
-         Differ("lane 1", want.change.lane1, got.change.lane1);
+         FirstByte("the body", SegmentImage(want).body, SegmentImage(got).body) +
+         Differ("lane 0", want.change.lane0, got.change.lane0) + Differ("lane 1", want.change.lane1, got.change.lane1);
 }
 
 // Of mask codecs: the first differing frame, and the bytes.
@@ -178,7 +173,8 @@ std::string FrameDifference(const EncodedSegment& want, const EncodedSegment& go
     if (!fields.empty()) frame = "; frame " + std::to_string(at / sizeof(FrameRecord)) + fields;
   }
   return Differ("changes", want.change_count, got.change_count) + Differ("frames", want.record_count, got.record_count) +
-         frame + FirstByte("outer records", want.outer, got.outer) + FirstByte("the body", BodyOf(want), BodyOf(got)) +
+         frame + FirstByte("outer records", want.outer, got.outer) +
+         FirstByte("the body", SegmentImage(want).body, SegmentImage(got).body) +
          Differ("cuts", want.cuts.size(), got.cuts.size()) + Differ("lane 0", want.change.lane0, got.change.lane0) +
          Differ("lane 1", want.change.lane1, got.change.lane1);
 }

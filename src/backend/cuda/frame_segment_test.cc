@@ -5,6 +5,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cuda/send_memory.h"
+#include "backend/cuda/testing/same_segment.h"
 #include "backend/cuda/testing/warp_emulator.h"
 #include "base/unit.h"
 #include "codec/change_digest.h"
@@ -91,22 +92,6 @@ class EmulatedFrames final : public FrameStages {
   std::vector<FrameSurvey> surveys_;
   uint64_t word_factors_[kWordFactorCount];
 };
-
-Buffer BodyOf(const EncodedSegment& segment) {
-  Buffer body;
-  for (const Buffer& piece : segment.body) AppendBytes(body, piece);
-  return body;
-}
-
-void ExpectSame(const EncodedSegment& want, const EncodedSegment& got) {
-  EXPECT_EQ(want.records, got.records);
-  EXPECT_EQ(want.outer, got.outer);
-  EXPECT_EQ(BodyOf(want), BodyOf(got));
-  EXPECT_EQ(want.cuts, got.cuts);
-  EXPECT_EQ(want.record_count, got.record_count);
-  EXPECT_EQ(want.change_count, got.change_count);
-  EXPECT_EQ(want.change, got.change);
-}
 
 // Returns how often frames were surveyed.
 int CheckMap(const Layout& layout, const SegmentMap& map, const SegmentBytes& olds, const SegmentBytes& news, CodecId codec,

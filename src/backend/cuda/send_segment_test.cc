@@ -12,6 +12,7 @@
 #include "backend/cuda/pack_tile.h"
 #include "backend/cuda/send_memory.h"
 #include "backend/cuda/send_window.h"
+#include "backend/cuda/testing/same_segment.h"
 #include "backend/cuda/testing/warp_emulator.h"
 #include "base/unit.h"
 #include "codec/change_digest.h"
@@ -178,22 +179,6 @@ Result<EncodedSegment> EncodeEmulated(const SendPlan& plan, const SendSizes& siz
   const auto* records = reinterpret_cast<const uint8_t*>(stages.memory().device.records);
   return ToEncodedSegment(sent, plan.unit_bytes, {records, sent.record_count * sizeof(TileRecord)},
                           {stages.memory().device.body, sent.body_bytes});
-}
-
-Buffer BodyOf(const EncodedSegment& segment) {
-  Buffer body;
-  for (const Buffer& piece : segment.body) AppendBytes(body, piece);
-  return body;
-}
-
-void ExpectSame(const EncodedSegment& want, const EncodedSegment& got) {
-  EXPECT_EQ(want.change_count, got.change_count);
-  EXPECT_EQ(want.record_count, got.record_count);
-  EXPECT_EQ(want.change, got.change);
-  EXPECT_EQ(want.tables, got.tables);
-  EXPECT_EQ(want.records, got.records);
-  EXPECT_EQ(BodyOf(want), BodyOf(got));
-  EXPECT_EQ(want.cuts, got.cuts);
 }
 
 // A state's tensors where blocks of the state digest are aligned.

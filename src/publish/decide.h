@@ -19,7 +19,7 @@ struct DecideOptions {
 // again.
 Result<VersionRecord> SealAndDecide(Stream& stream, const PublicationPlace& place, const DecideOptions& options);
 
-// The first half alone, for folds, which decide nothing.
+// The first half alone, for folds, which decide nothing. Errors are the same; `abort_at_deadline` means nothing here.
 Result<Manifest> SealWhenComplete(Stream& stream, const PublicationPlace& place, const DecideOptions& options);
 
 }  // namespace xorbit

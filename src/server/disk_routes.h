@@ -12,6 +12,7 @@ using DiskRoute = RouteOf<DiskSampler>;
 
 std::span<const DiskRoute> AllDiskRoutes();
 
+// As the Dispatch of routes.h. Thread-safe.
 HttpReply Dispatch(DiskSampler& sampler, const AccessRules& access, RateLimit& limit, const HttpRequest& request);
 
 }  // namespace xorbit

@@ -16,6 +16,8 @@ std::optional<HttpReply> RefuseVersion(const ControlFields& fields, std::optiona
 // The path is known, but not by this method; or not known at all.
 HttpReply NoRouteReply(const HttpRequest& request, bool is_known);
 
+// The whole way, by the table `routes`. A route without a handler ends in 501 once the caller may ask. Thread-safe if the
+// session and its handlers are.
 template <typename Session>
 HttpReply DispatchTo(std::span<const RouteOf<Session>> routes, Session& session, const AccessRules& access, RateLimit& limit,
                      const HttpRequest& request) {

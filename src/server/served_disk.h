@@ -21,7 +21,7 @@ class ServedDisk {
 
   uint16_t port() const { return server_->port(); }
   DiskSampler& sampler() { return *sampler_; }
-  HttpReply Answer(const HttpRequest& request);
+  HttpReply Answer(const HttpRequest& request);  // counted and logged
 
   // Answers requests, and follows beside them if the sampler does, until Stop. Requests and loads under way end first.
   Status Run();

@@ -115,10 +115,12 @@ void DrivenUpdate::NoteInfo(size_t index, const EngineReply& reply, int64_t now_
 void DrivenUpdate::NoteRecovered(size_t index, const EngineReply& reply, int64_t now_ms) {
   DrivenEngine& engine = engines_[index];
   const uint64_t wanted = rules_.is_strict ? base_ : target_;
+  // It has the version, and only has not gone on: it is told to once more.
+  const bool stands_still = reply.receipt && reply.receipt->state == SessionState::kResumed && reply.receipt->paused;
   const bool is_busy = reply.receipt && IsUnderWay(reply.receipt->state);
   if (is_busy) {  // an earlier call of ours whose reply was lost, or somebody else's
     engine.next_ms = now_ms + kRetryMs;
-  } else if (!reply.is_accepted || engine.applied_version != wanted) {
+  } else if ((!reply.is_accepted && !stands_still) || engine.applied_version != wanted) {
     Fail(index, reply.message, now_ms);
   } else {
     engine.was_recovered = true;
@@ -154,7 +156,7 @@ void DrivenUpdate::NoteSession(size_t index, const EngineReply& reply, int64_t n
       return Enter(&engine, Standing::kApplied, now_ms);
     case SessionState::kResumed:
       engine.pause_seconds = receipt.blocked_seconds;
-      // A gate that somebody closed beside the session would stay closed.
+      // A gate that somebody closed beside the session would stay closed, and so would an engine that has not gone on.
       return Enter(&engine, receipt.paused ? Standing::kOpening : Standing::kCurrent, now_ms);
     default:
       return Fail(index, receipt.result.empty() ? reply.message : receipt.result, now_ms);

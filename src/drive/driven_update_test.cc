@@ -28,6 +28,8 @@ class ModelEngine {
   bool is_paused = false;  // by /pause_generation
   bool fails_to_prepare = false;
   bool fails_to_apply = false;
+  bool fails_to_go_on = false;
+  bool is_stuck = false;  // has not gone on when it was let go
 
   ModelEngine() { Restart(0); }
   void Restart(uint64_t version) {
@@ -37,14 +39,16 @@ class ModelEngine {
     session.stream_id = kStream;
     session.base_fingerprint = base_fingerprint;
     applied = version;
-    is_paused = is_dead = false;
+    is_paused = is_dead = is_stuck = false;
   }
-  bool stands_still() const { return is_paused || StandsStill(session.state); }
+  bool stands_still() const { return is_paused || is_stuck || StandsStill(session.state); }
   bool serves(uint64_t version) const { return !is_dead && !stands_still() && applied == version; }
 
   void LeaseEnds() {
     if (session.state == SessionState::kPrepared) session.state = SessionState::kAborted;
-    if (session.state == SessionState::kApplied) session.state = SessionState::kResumed;
+    if (session.state != SessionState::kApplied) return;
+    session.state = SessionState::kResumed;
+    is_stuck = fails_to_go_on && !is_paused;
   }
 
   EngineReply Answer(const DriveOrder& order) {
@@ -83,10 +87,11 @@ class ModelEngine {
         return true;
       case DriveStep::kRecover:
         if (IsUnderWay(session.state)) return false;
+        if (applied != order.version) is_stuck = fails_to_go_on && !is_paused;
         applied = order.version;
         session.session_id = "one call";
         session.state = SessionState::kResumed;
-        return true;
+        return !is_stuck;
       case DriveStep::kPrepare:
         return Prepare(order);
       case DriveStep::kPoll:
@@ -99,14 +104,17 @@ class ModelEngine {
         if (!fails_to_apply) applied = session.target_version;
         return !fails_to_apply;
       case DriveStep::kResume:
-        return Move(order, SessionState::kApplied, SessionState::kResumed);
+        if (!Move(order, SessionState::kApplied, SessionState::kResumed)) return false;
+        is_stuck = fails_to_go_on && !is_paused;
+        return !is_stuck;
       case DriveStep::kAbort:
         return Move(order, SessionState::kPrepared, SessionState::kAborted) ||
                Move(order, SessionState::kPreparing, SessionState::kAborted);
       case DriveStep::kContinue:
         if (StandsStill(session.state)) return false;
+        is_stuck = (is_paused || is_stuck) && fails_to_go_on;
         is_paused = false;
-        return true;
+        return !is_stuck;
       case DriveStep::kFence:
         is_paused = true;
         return true;
@@ -242,6 +250,23 @@ TEST(DrivenUpdateTest, ADriverThatIsStoppedLeavesEveryEngineServing) {
   EXPECT_GT(new_count, 10);
 }
 
+// It has applied, but its caches cannot be flushed, say: whoever stands still is not current.
+TEST(DrivenUpdateTest, WhoDoesNotGoOnIsDroppedAndLetGoByTheNextDriver) {
+  for (const bool is_strict : {true, false}) {
+    Fleet fleet(3);
+    fleet.engines[1].fails_to_go_on = true;
+    DrivenUpdate update = fleet.Begin(is_strict, 3);
+    fleet.RunToEnd(&update);
+    EXPECT_EQ(update.engines()[1].standing, Standing::kDropped);
+    EXPECT_TRUE(fleet.engines[0].serves(3) && fleet.engines[2].serves(3));
+    fleet.engines[1].fails_to_go_on = false;
+    DrivenUpdate again = fleet.Begin(is_strict, 3);
+    fleet.RunToEnd(&again);
+    EXPECT_EQ(again.engines()[1].standing, Standing::kCurrent) << again.engines()[1].why;
+    EXPECT_TRUE(fleet.engines[1].serves(3));
+  }
+}
+
 TEST(DrivenUpdateTest, IndependentEnginesDoNotWaitForAStraggler) {
   Fleet fleet(3);
   fleet.engines[1].is_dead = true;
@@ -317,6 +342,7 @@ class Course {
       if (engine.is_dead && Chance(20)) engine.Restart(0);
       engine.fails_to_apply = Chance(40);
       engine.fails_to_prepare = Chance(40);
+      engine.fails_to_go_on = Chance(40);
       if (Chance(300)) engine.LeaseEnds();
       const bool was_applied = engine.session.state == SessionState::kApplied;
       more |= fleet_.Turn(update, i, Chance(12));
@@ -329,7 +355,9 @@ class Course {
   void CheckMayResume(const DrivenUpdate& update) {
     if (!update.is_decided()) return;  // an applied session of an older target, which is ended first
     for (const DrivenEngine& engine : update.engines()) {
-      EXPECT_TRUE(engine.standing == Standing::kApplied || IsOver(engine.standing)) << NameOf(engine.standing);
+      // Or it has just resumed, and did not go on.
+      const bool is_there = engine.standing == Standing::kOpening && engine.applied_version == update.target();
+      EXPECT_TRUE(is_there || engine.standing == Standing::kApplied || IsOver(engine.standing)) << NameOf(engine.standing);
     }
   }
 
@@ -337,7 +365,7 @@ class Course {
   void LastRound(bool is_strict) {
     for (ModelEngine& engine : fleet_.engines) {
       if (engine.is_dead) engine.Restart(0);
-      engine.fails_to_apply = engine.fails_to_prepare = false;
+      engine.fails_to_apply = engine.fails_to_prepare = engine.fails_to_go_on = false;
     }
     fleet_.now_ms += 1'000;
     for (int round = 0; round < 2; ++round) {

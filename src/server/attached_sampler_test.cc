@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "receive/exported_memory.h"
+#include "server/testing/loading_engine.h"
 #include "server/testing/served_model.h"
 #include "tensor/random_live_map.h"
 
@@ -203,6 +204,43 @@ TEST_F(AttachedSamplerTest, AServerThatIsStoppedInAPauseSaysSo) {
   ASSERT_TRUE(served->Run().ok());
   EXPECT_THAT(served->standstill(), HasSubstr("as /pause_generation has left it"));
   EXPECT_TRUE(engine->gate().is_closed());
+}
+
+TEST_F(AttachedSamplerTest, AnUpdateAfterWhichTheEngineStandsStillIsNoSuccess) {
+  const auto engine = StartEngine();
+  LoadingEngine server(model_.backend(), {});
+  EngineLinkOptions link;
+  link.endpoint = {"127.0.0.1", server.port()};
+  link.flush_limit = std::chrono::milliseconds(20);
+  model_.request().engine = link;
+  const auto served = model_.Start();
+  SamplerSession& session = served->session();
+  server.AnswerWith("/flush_cache", 400, "not now");
+  EXPECT_THAT(session.UpdateTo(2).status().message(), HasSubstr("stands still: the engine's /flush_cache answered 400"));
+  EXPECT_EQ(session.receipt().state, SessionState::kResumed);
+  EXPECT_EQ(session.version(), 2);
+  EXPECT_TRUE(session.is_paused() && engine->gate().is_closed());
+  EXPECT_THAT(session.UpdateTo(2).status().message(), HasSubstr("stands still"));  // although nothing is to do
+  EXPECT_THAT(session.ContinueGeneration().message(), HasSubstr("stands still"));
+  EXPECT_TRUE(session.is_paused() && engine->gate().is_closed());
+  server.AnswerProperly();
+  EXPECT_TRUE(session.ContinueGeneration().ok());
+  EXPECT_FALSE(session.is_paused());
+  EXPECT_TRUE(Step(*engine));
+  EXPECT_TRUE(session.UpdateTo(2).ok());
+
+  const std::jthread running([&] { EXPECT_TRUE(served->Run().ok()); });
+  PrepareAndWait(session, 3);
+  ASSERT_TRUE(session.Apply(SessionOf(3)).ok());
+  server.AnswerWith("/continue_generation", 500, "not now");
+  EXPECT_THAT(session.Resume(SessionOf(3), /*keep_pause=*/false).status().message(),
+              HasSubstr("/continue_generation answered"));
+  EXPECT_THAT(session.receipt().result, HasSubstr("stands still"));
+  EXPECT_TRUE(session.is_paused());
+  server.AnswerProperly();
+  EXPECT_TRUE(session.ContinueGeneration().ok());
+  EXPECT_FALSE(session.is_paused());
+  served->Stop();
 }
 
 // A server that cannot be must not have paused anybody.

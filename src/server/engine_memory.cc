@@ -98,10 +98,13 @@ void EngineMemory::Open(uint64_t version) {
 
 Status EngineMemory::Readiness() const {
   XORBIT_RETURN_IF_ERROR(memory_->Readiness());
+  return Standstill();
+}
+
+Status EngineMemory::Standstill() const {
   const std::lock_guard lock(mutex_);
   if (stuck_.empty()) return {};
-  return RefusedError("the engine stands still: " + stuck_ +
-                      "; POST /pause_generation and then /continue_generation to try again");
+  return RefusedError("the engine stands still: " + stuck_ + "; POST /continue_generation to try again");
 }
 
 void EngineMemory::NameSync(const std::string& sync_id) {

@@ -47,6 +47,8 @@ class EngineMemory final : public ServedMemory {
   Status Close(Deadline deadline) override;
   void Open(uint64_t version) override;
   Status Readiness() const override;
+  // Why the engine stands still although it was let go; success if it does not.
+  Status Standstill() const;
   Status CheckReach() const override { return memory_->CheckReach(); }
 
   const EngineLinkOptions& options() const { return options_; }

@@ -82,7 +82,7 @@ void SamplerSession::EndAbandonedLocked() {
     receipt_.result = why;
   } else if (receipt_.state == SessionState::kApplied) {
     OpenGateLocked(/*keep_pause=*/false);
-    receipt_.result = why;
+    receipt_.result = receipt_.result.empty() ? why : why + "; " + receipt_.result;
   } else if (receipt_.state == SessionState::kPreparing) {
     RenewLeaseLocked();
   }

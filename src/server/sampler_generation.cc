@@ -21,7 +21,14 @@ Status SamplerSession::PauseGeneration(const std::string& fence_reason) {
 
 Status SamplerSession::ContinueGeneration() {
   const std::lock_guard one_call(pause_mutex_);
+  const bool is_stuck = [this] {
+    const std::lock_guard lock(mutex_);
+    return !StandsStill(receipt_.state) && !StandstillLocked().ok();
+  }();
+  // What did not go on when it was let go is paused once more, so that it can be let go again.
+  if (is_stuck) XORBIT_RETURN_IF_ERROR(sampler_.Hold(std::chrono::steady_clock::now() + options_.gate_deadline));
   const std::lock_guard lock(mutex_);
+  if (is_stuck) sampler_.Release();
   if (StandsStill(receipt_.state)) {
     return RefusedError("session " + Quoted(receipt_.session_id) + " is " + std::string(NameOf(receipt_.state)) +
                         (receipt_.state == SessionState::kPoisoned ? ": start this sampler again" : ": resume it first"));
@@ -29,12 +36,17 @@ Status SamplerSession::ContinueGeneration() {
   if (is_paused_) sampler_.Release();
   is_paused_ = false;
   fence_reason_.clear();
-  return {};
+  return StandstillLocked();
+}
+
+// Nobody holds the gate, and still the engine behind it has not gone on.
+Status SamplerSession::StandstillLocked() const {
+  return is_paused_ || options_.engine == nullptr ? Status() : options_.engine->Standstill();
 }
 
 bool SamplerSession::is_paused() const {
   const std::lock_guard lock(mutex_);
-  return is_paused_ || StandsStill(receipt_.state);
+  return is_paused_ || StandsStill(receipt_.state) || !StandstillLocked().ok();
 }
 
 std::string SamplerSession::Finish() {

@@ -67,6 +67,7 @@ Result<SessionReceipt> SamplerSession::Resume(const std::string& session_id, boo
   const std::lock_guard lock(mutex_);
   XORBIT_RETURN_IF_ERROR(CheckSessionLocked(session_id, SessionState::kApplied));
   OpenGateLocked(keep_pause);
+  XORBIT_RETURN_IF_ERROR(StandstillLocked());
   return ReceiptLocked();
 }
 
@@ -79,6 +80,7 @@ void SamplerSession::OpenGateLocked(bool keep_pause) {
     sampler_.Release();
   }
   receipt_.resumed_ns = SteadyNs();  // an engine's server has flushed and gone on by now
+  receipt_.result = StandstillLocked().message();
   release_is_wanted_ = true;
   changed_.notify_all();
 }
@@ -109,6 +111,8 @@ Result<SessionReceipt> SamplerSession::UpdateTo(std::optional<uint64_t> target, 
     if (receipt_.applied_version == *target) {
       was_current_ = was_current_ || choices.is_current;
       receipt_.state = SessionState::kResumed;
+      receipt_.result = StandstillLocked().message();
+      XORBIT_RETURN_IF_ERROR(StandstillLocked());
       return ReceiptLocked();
     }
     ReleaseLocked(lock);

@@ -91,20 +91,23 @@ class SamplerSession {
   // From prepared: closes the gate, applies, checks, and leaves the gate closed. After an error the old version is served, or
   // the sampler is poisoned.
   Result<SessionReceipt> Apply(const std::string& session_id);
-  // From applied: opens the gate, or with `keep_pause` leaves that to ContinueGeneration.
+  // From applied: opens the gate, or with `keep_pause` leaves that to ContinueGeneration. kRefused, in resumed all the same, if
+  // an engine's server does not go on: the version is in, is_paused() is true, and ContinueGeneration tries again.
   Result<SessionReceipt> Resume(const std::string& session_id, bool keep_pause);
   // Until applying begins. Waits for a fetch under way to end.
   Result<SessionReceipt> Abort(const std::string& session_id);
   // Forgets a session that is over, and gives back what it has left for the next one.
   Result<SessionReceipt> Clear();
-  // All of it in one call, to a version or to the newest. Success without work if that is applied.
+  // All of it in one call, to a version or to the newest. Success without work if that is applied. Errors as of Apply and
+  // Resume.
   Result<SessionReceipt> UpdateTo(std::optional<uint64_t> target, const UpdateChoices& choices = {});
   SessionReceipt receipt() const;
 
   // --- the engine's side ---
   // With a reason it is not ready (Readiness) until ContinueGeneration: a driver's fence, not a pause that ends by itself.
   Status PauseGeneration(const std::string& fence_reason = "");
-  Status ContinueGeneration();  // kRefused while an update stands between apply and resume
+  // kRefused while an update stands between apply and resume, and if an engine's server does not go on even now.
+  Status ContinueGeneration();
   bool is_paused() const;
   // Once nothing else is called any more: an update that stands between its steps ends as if its lease had run out, so that one
   // whole version is served. Why readers stand still all the same; empty if they do not.
@@ -135,6 +138,7 @@ class SamplerSession {
   Status ApplyPrepared();
   void EndApply(const Status& status);
   void OpenGateLocked(bool keep_pause);
+  Status StandstillLocked() const;
   void RenewLeaseLocked() { lease_end_ = lease_.count() == 0 ? Deadline::max() : std::chrono::steady_clock::now() + lease_; }
   void EndAbandonedLocked();
 

@@ -98,6 +98,24 @@ TEST_F(RoutesTest, AnUpdateGoesStepByStep) {
   EXPECT_EQ(StateOf(Post("/clear_gpu_delta_state")), "IDLE");
 }
 
+TEST_F(RoutesTest, WhatTheCheckerHasFoundCountsUntilItFindsOtherwise) {
+  Start();
+  model_.live().PublishAll();
+  const std::span<const MutableBytes> regions = served_->sampler().memory().live().regions;
+  uint8_t& byte = std::ranges::find_if(regions, [](MutableBytes region) { return !region.empty(); })->front();
+  byte ^= 1;
+  EXPECT_EQ(Post("/weights_checker", R"({"action":"checksum"})").status, 409);
+  EXPECT_EQ(Ask("GET", "/health").status, 503);
+  EXPECT_THAT(Ask("GET", "/health").body, HasSubstr("live memory is not version 0"));
+  EXPECT_EQ(Post("/update_weights_from_gpu_delta", R"({"target_version":2})").status, 409);
+  EXPECT_EQ(Post("/prepare_gpu_delta", OfSession(R"(,"target_version":2)")).status, 409);
+  byte ^= 1;
+  EXPECT_EQ(Post("/weights_checker", R"({"action":"checksum"})").status, 200);
+  EXPECT_EQ(Ask("GET", "/health").status, 200);
+  EXPECT_EQ(Post("/update_weights_from_gpu_delta", R"({"target_version":2})").status, 200);
+  EXPECT_TRUE(model_.Holds(*served_, 2));
+}
+
 // Whatever step its driver dies at, the sampler goes back to serving one whole version.
 TEST_F(RoutesTest, ASessionThatIsLeftAloneEndsByItself) {
   Start();

@@ -74,7 +74,15 @@ Result<WeightsChecksum> SamplerSession::Checksum() {
   checksum.state = *state;
   XORBIT_ASSIGN_OR_RETURN(const VersionRecord record, stream_.CommittedRecord(checksum.version));
   checksum.expected = record.target;
+  NoteChecked(checksum);
   return checksum;
+}
+
+void SamplerSession::NoteChecked(const WeightsChecksum& checksum) {
+  const std::lock_guard lock(mutex_);
+  damage_.clear();
+  if (checksum.state == checksum.expected) return;
+  damage_ = "damaged: live memory is not version " + std::to_string(checksum.version) + "; start this sampler again";
 }
 
 std::optional<FollowerStatus> SamplerSession::follower_status() const {
@@ -87,6 +95,7 @@ Status SamplerSession::Readiness() const {
   if (!broken_.empty()) return RefusedError("broken: " + broken_ + "; start this sampler again");
   if (receipt_.state == SessionState::kPoisoned)
     return RefusedError("poisoned: " + receipt_.result + "; start this sampler again");
+  if (!damage_.empty()) return RefusedError(damage_);
   XORBIT_RETURN_IF_ERROR(sampler_.memory().Readiness());
   if (!fence_reason_.empty()) return RefusedError("fenced: " + fence_reason_ + "; POST /continue_generation lifts it");
   const uint64_t applied = ReceiptLocked().applied_version;

@@ -39,6 +39,7 @@ Status SamplerSession::BeginLocked(const std::string& session_id, uint64_t targe
     return RefusedError("this sampler follows the stream by itself; start it without --follow to drive it");
   if (receipt_.state == SessionState::kPoisoned)
     return RefusedError("poisoned: " + receipt_.result + "; start this sampler again");
+  if (!damage_.empty()) return RefusedError(damage_);
   if (IsUnderWay(receipt_.state)) {
     return RefusedError("session " + Quoted(receipt_.session_id) + " is " + std::string(NameOf(receipt_.state)));
   }

@@ -112,7 +112,8 @@ class SamplerSession {
   // Once nothing else is called any more: an update that stands between its steps ends as if its lease had run out, so that one
   // whole version is served. Why readers stand still all the same; empty if they do not.
   std::string Finish();
-  // Reads all of live memory. kRefused while the gate is closed.
+  // Reads all of live memory. kRefused while the gate is closed. If it is not what it should be the sampler is not ready and
+  // refuses updates, which would carry the damage along, until a check finds it whole.
   Result<WeightsChecksum> Checksum();
 
   // Success once a version was applied that is no older than the newest was when the sampler started; otherwise why not.
@@ -139,6 +140,7 @@ class SamplerSession {
   void EndApply(const Status& status);
   void OpenGateLocked(bool keep_pause);
   Status StandstillLocked() const;
+  void NoteChecked(const WeightsChecksum& checksum);
   void RenewLeaseLocked() { lease_end_ = lease_.count() == 0 ? Deadline::max() : std::chrono::steady_clock::now() + lease_; }
   void EndAbandonedLocked();
 
@@ -166,6 +168,7 @@ class SamplerSession {
   bool is_paused_ = false;  // by PauseGeneration
   std::string fence_reason_;
   bool was_current_ = false;
+  std::string damage_;      // what the last Checksum has found
   std::string broken_;      // why the follower has ended
   std::mutex pause_mutex_;  // one PauseGeneration or ContinueGeneration at a time; locked before mutex_
 };

@@ -148,6 +148,11 @@ class CommandLineTest(unittest.TestCase):
         ours = self.work / "delta"
         target = answer("diff", self.steps[0], self.steps[1], "-o", ours)["target"]
         self.assertEqual(answer("apply", self.steps[0], delta, "-o", self.work / "again")["digest"], target)
+        second = self.work / "weight_v000002"  # the name says which version it is
+        run("diff", self.steps[1], self.steps[2], "-o", second, "--format", "miles")
+        written = json.loads((second / "model.safetensors.index.json").read_text())["metadata"]
+        self.assertEqual((written["version"], written["base_version"]), ("000002", "000001"))
+        run("diff", self.steps[0], self.steps[1], "-o", self.work / "weight_v000000", "--format", "miles", expect=2)
         shutil.copytree(self.steps[0], self.work / "live")
         self.assertEqual(answer("apply", self.work / "live", delta, "--in-place")["digest"], target)
         self.assertTrue(answer("apply", self.work / "live", delta, "--in-place")["already_there"])

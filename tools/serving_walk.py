@@ -155,6 +155,7 @@ def main() -> None:
                 walk.section("What has nothing behind it", [(*route, None) for route in sorted(routes - walk.seen, key=str)])
             finally:
                 server.terminate()
+                server.communicate()  # what it says at its end has a reader
     answered = {
         line.split()[0] for line in walk.lines[walk.lines.index("## What has nothing behind it") :] if line[:1].isdigit()
     }

@@ -71,6 +71,9 @@ Result<Answer> DiffToMiles(Session& session, const DiffOptions& options, const C
   XORBIT_RETURN_IF_ERROR(CheckMilesOptions(options));
   MilesWriteOptions write;
   write.owner_count = options.owner_count;
+  write.version = MilesVersionNamed(fs::path(options.out).filename().string()).value_or(write.version);
+  if (write.version == 0) return UsageError("version 0 has nothing before it: name the folder weight_v000001 or later");
+  write.base_version = write.version - 1;
   XORBIT_ASSIGN_OR_RETURN(const MilesWriteReport report,
                           MakeMilesDelta(session.runtime(), old_checkpoint, new_checkpoint, options.out, rules, write));
   Answer answer;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <map>
 #include <string>
 #include <utility>
@@ -23,16 +22,12 @@ std::string NameOf(const fs::path& folder) { return Quoted(folder.string()); }
 
 // Ascending.
 Result<std::vector<uint64_t>> ListVersions(const fs::path& root) {
-  constexpr std::string_view kPrefix = "weight_v";
   std::vector<uint64_t> versions;
   std::error_code error;
   fs::directory_iterator entry(root, error);
   for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
-    if (!name.starts_with(kPrefix)) continue;
-    uint64_t version = 0;
-    std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), version);
-    if (name == MilesFolderName(version) && HasMilesIndex(entry->path())) versions.push_back(version);
+    const std::optional<uint64_t> version = MilesVersionNamed(entry->path().filename().string());
+    if (version && HasMilesIndex(entry->path())) versions.push_back(*version);
   }
   if (error) return ErrnoError("cannot list " + NameOf(root), error.value());
   std::ranges::sort(versions);

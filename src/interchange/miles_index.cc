@@ -10,6 +10,7 @@ namespace {
 
 constexpr uint32_t kIndexDepth = 8;  // the format needs 2; unknown fields may hold a little more
 constexpr size_t kVersionDigits = 6;
+constexpr std::string_view kFolderPrefix = "weight_v";
 constexpr uint64_t kMaxVersion = INT64_MAX;  // other readers keep versions in signed integers
 constexpr std::string_view kPayloadSuffix = ".safetensors";
 
@@ -118,7 +119,15 @@ std::string WriteMilesIndex(const MilesIndex& index) {
   return DumpJson(root);
 }
 
-std::string MilesFolderName(uint64_t version) { return "weight_v" + ZeroPadded(version, kVersionDigits); }
+std::string MilesFolderName(uint64_t version) { return std::string(kFolderPrefix) + ZeroPadded(version, kVersionDigits); }
+
+std::optional<uint64_t> MilesVersionNamed(std::string_view folder_name) {
+  if (!folder_name.starts_with(kFolderPrefix)) return std::nullopt;
+  uint64_t version = 0;
+  std::from_chars(folder_name.data() + kFolderPrefix.size(), folder_name.data() + folder_name.size(), version);
+  if (folder_name != MilesFolderName(version)) return std::nullopt;
+  return version;
+}
 
 std::string MilesPayloadName(uint64_t file_index, uint64_t file_count) {
   return "model-" + ZeroPadded(file_index, 5) + "-of-" + ZeroPadded(file_count, 5) + std::string(kPayloadSuffix);

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -43,6 +44,8 @@ std::string WriteMilesIndex(const MilesIndex& index);
 
 // "weight_v000007"
 std::string MilesFolderName(uint64_t version);
+// The version of which this is the folder's name; nothing for another name.
+std::optional<uint64_t> MilesVersionNamed(std::string_view folder_name);
 // "model-00000-of-00003.safetensors"
 std::string MilesPayloadName(uint64_t file_index, uint64_t file_count);
 

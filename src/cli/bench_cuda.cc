@@ -2,19 +2,12 @@
 
 #include <fmt/core.h>
 
-#include <cmath>
-
 #include "base/file.h"
 
 namespace xorbit {
 namespace {
 
-Result<uint64_t> BytesOf(double gigabytes, const char* option) {
-  if (!std::isfinite(gigabytes) || gigabytes < 0 || gigabytes > 1e6) {
-    return UsageError(std::string(option) + " must be a number of gigabytes");
-  }
-  return static_cast<uint64_t>(gigabytes * 1e9);
-}
+uint64_t BytesOf(double gigabytes) { return static_cast<uint64_t>(gigabytes * 1e9); }
 
 std::string TableOf(const GpuBenchReport& report, int rounds) {
   std::string text =
@@ -45,27 +38,32 @@ Json FieldsOf(const GpuBenchReport& report, int rounds) {
 }  // namespace
 
 void AddCudaBenchOptions(CLI::App* command, CudaBenchOptions* options) {
-  command->add_option("--share", options->share_gigabytes,
-                      "With cuda: gigabytes of the reference's share (default 111.25; 0: none)");
-  command->add_option("--bf16", options->bf16_gigabytes, "With cuda: gigabytes of BF16 matrices (default 100)");
-  command->add_option("--fp8", options->fp8_gigabytes, "With cuda: gigabytes of FP8 matrices (default 0)");
+  const CLI::Validator is_size = NumberBetween(0, 1e6);
+  command
+      ->add_option("--share", options->share_gigabytes,
+                   "With cuda: gigabytes of the reference's share (default 111.25; 0: none)")
+      ->check(is_size);
+  command->add_option("--bf16", options->bf16_gigabytes, "With cuda: gigabytes of BF16 matrices (default 100)")->check(is_size);
+  command->add_option("--fp8", options->fp8_gigabytes, "With cuda: gigabytes of FP8 matrices (default 0)")->check(is_size);
   command
       ->add_option(
           "--percent", options->percents,
           "With cuda: elements of matrices that change (default 0.1 1 3 10 30 50); with --ranks one number (default 1)")
       ->check(NumberBetween(0.0001, 100.0));
-  command->add_option("--yardsticks", options->yardstick_gigabytes,
-                      "With cuda: gigabytes to read, copy and XOR for comparison (default 40)");
+  command
+      ->add_option("--yardsticks", options->yardstick_gigabytes,
+                   "With cuda: gigabytes to read, copy and XOR for comparison (default 40)")
+      ->check(is_size);
   command->add_option("--csv", options->csv,
                       "With cuda or --ranks: a file for every row and note; --ranks adds to what is there");
 }
 
 Result<Answer> RunCudaBench(const CudaBenchOptions& options, int rounds) {
   GpuBenchOptions gpu;
-  XORBIT_ASSIGN_OR_RETURN(gpu.share_bytes, BytesOf(options.share_gigabytes, "--share"));
-  XORBIT_ASSIGN_OR_RETURN(gpu.bf16_bytes, BytesOf(options.bf16_gigabytes, "--bf16"));
-  XORBIT_ASSIGN_OR_RETURN(gpu.yardstick_bytes, BytesOf(options.yardstick_gigabytes, "--yardsticks"));
-  XORBIT_ASSIGN_OR_RETURN(gpu.fp8_bytes, BytesOf(options.fp8_gigabytes, "--fp8"));
+  gpu.share_bytes = BytesOf(options.share_gigabytes);
+  gpu.bf16_bytes = BytesOf(options.bf16_gigabytes);
+  gpu.yardstick_bytes = BytesOf(options.yardstick_gigabytes);
+  gpu.fp8_bytes = BytesOf(options.fp8_gigabytes);
   gpu.percents = options.percents;
   gpu.rounds = rounds;
   XORBIT_ASSIGN_OR_RETURN(const GpuBenchReport report, RunGpuBench(gpu));

@@ -7,6 +7,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "base/cpu_level.h"
 #include "base/parallel.h"
+#include "base/text.h"
 #include "cli/progress_bar.h"
 
 namespace xorbit {
@@ -94,7 +95,7 @@ CLI::Validator NumberBetween(double least, double most) {
   const auto check = [least, most, range](const std::string& text) {
     double number = 0;
     const bool is_there = CLI::detail::lexical_cast(text, number) && number >= least && number <= most;
-    return is_there ? std::string() : "'" + text + "' is not a number from " + range;
+    return is_there ? std::string() : Quoted(text) + " is not a number from " + range;
   };
   return {check, "NUMBER from " + range};
 }

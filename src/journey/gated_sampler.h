@@ -59,15 +59,20 @@ class GatedSampler final : public Engine {
   explicit GatedSampler(std::unique_ptr<ServedMemory> memory) : memory_(std::move(memory)) {}
   bool is_closed() const { return stands_ || hold_count_ > 0; }  // mutex_ is held
   Status CloseFor(Deadline deadline);
-  // Whoever calls has order_mutex_. Does `let_go` under mutex_, and lets readers in if nothing keeps the gate closed any more.
+  // Whoever calls has order_mutex_. Does `let_go` under mutex_, and lets readers in if nothing keeps the gate closed any more:
+  // those of this process before those outside, for an engine's server may take seconds.
   template <typename Body>
   void LetGo(Body&& let_go) {
-    const std::lock_guard lock(mutex_);
-    let_go();
-    if (is_closed()) return;
-    if (outside_is_closed_) memory_->Open(served_version_);
+    uint64_t version = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      let_go();
+      if (is_closed()) return;
+      version = served_version_;
+      changed_.notify_all();
+    }
+    if (outside_is_closed_) memory_->Open(version);
     outside_is_closed_ = false;
-    changed_.notify_all();
   }
   uint64_t Enter();
   std::optional<uint64_t> TryEnter();

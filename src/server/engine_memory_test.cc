@@ -4,67 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <deque>
-#include <thread>
-
-#include "transport/http_server.h"
+#include "server/testing/noting_engine.h"
 
 namespace xorbit {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-// Notes every request, and answers 200 unless told otherwise.
-class NotingEngine {
- public:
-  NotingEngine() : server_(HttpServer::Listen("127.0.0.1", 0, {.threads = 1}).value()) {
-    thread_ = std::jthread([this] {
-      const auto answer = [this](const HttpRequest& request) { return Answer(request); };
-      EXPECT_TRUE(server_->Run(answer, [](int, const std::string&) { return HttpReply(); }).ok());
-    });
-  }
-  ~NotingEngine() { server_->Stop(); }
-
-  EngineLinkOptions Options(EngineKind kind, KvPolicy policy) {
-    EngineLinkOptions options;
-    options.kind = kind;
-    options.policy = policy;
-    options.endpoint = {"127.0.0.1", server_->port()};
-    options.flush_limit = std::chrono::milliseconds(100);
-    return options;
-  }
-  void Refuse(const std::string& path, int times) {
-    const std::lock_guard lock(mutex_);
-    refusals_[path] = times;
-  }
-  std::vector<std::string> Take() {
-    const std::lock_guard lock(mutex_);
-    return std::exchange(seen_, {});
-  }
-
- private:
-  HttpReply Answer(const HttpRequest& request) {
-    const std::lock_guard lock(mutex_);
-    std::string line = request.path + (request.query.empty() ? "" : "?" + request.query);
-    if (!request.body.empty()) line += " " + request.body;
-    seen_.push_back(line);
-    HttpReply reply;
-    reply.body = "{}";
-    if (refusals_[request.path] > 0) {
-      --refusals_[request.path];
-      reply.status = 400;
-      reply.body = "not now";
-    }
-    return reply;
-  }
-
-  std::mutex mutex_;
-  std::vector<std::string> seen_;
-  std::map<std::string, int> refusals_;
-  std::unique_ptr<HttpServer> server_;
-  std::jthread thread_;
-};
 
 // Memory with a gate that can be told to fail.
 class GateOnly final : public ServedMemory {

@@ -16,12 +16,16 @@ void SamplerSession::Run(const std::stop_token& stop) {
   }
   std::unique_lock lock(mutex_);
   while (!stop.stop_requested()) {
-    const Deadline lease_end = lease_end_;  // it may move while this waits: then the next round waits for the rest
-    if (changed_.wait_until(lock, stop, lease_end, [this] { return prepare_is_wanted_ || release_is_wanted_; })) {
+    // It may move while this waits: then the next round waits for the rest. While somebody has the gate's turn, he may be the
+    // one who ends the session.
+    const bool may_end = !gate_is_taken_;
+    const Deadline lease_end = may_end ? lease_end_ : Deadline::max();
+    const auto is_wanted = [this] { return prepare_is_wanted_ || release_is_wanted_; };
+    if (changed_.wait_until(lock, stop, lease_end, [&] { return is_wanted() || may_end == gate_is_taken_; })) {
       ReleaseLocked(lock);
       if (prepare_is_wanted_) PrepareWanted(lock);
-    } else if (std::chrono::steady_clock::now() >= lease_end_) {
-      EndAbandonedLocked();
+    } else if (may_end && std::chrono::steady_clock::now() >= lease_end_) {
+      EndAbandoned(lock);
     }
   }
 }
@@ -73,15 +77,16 @@ void SamplerSession::ReleaseLocked(std::unique_lock<std::mutex>& lock) {
 }
 
 // The lease has run out. What is neither prepared nor applied is on its way to be, or needs no driver.
-void SamplerSession::EndAbandonedLocked() {
+void SamplerSession::EndAbandoned(std::unique_lock<std::mutex>& lock) {
   lease_end_ = Deadline::max();
+  const GateTurn turn(*this, lock);  // nobody has it
   const std::string why = "the driver has given no sign for " + std::to_string(lease_.count()) + " ms";
   if (receipt_.state == SessionState::kPrepared) {
     sampler_.receiver().Abort();
     receipt_.state = SessionState::kAborted;
     receipt_.result = why;
   } else if (receipt_.state == SessionState::kApplied) {
-    OpenGateLocked(/*keep_pause=*/false);
+    OpenGate(lock, /*keep_pause=*/false);
     receipt_.result = receipt_.result.empty() ? why : why + "; " + receipt_.result;
   } else if (receipt_.state == SessionState::kPreparing) {
     RenewLeaseLocked();

@@ -5,35 +5,52 @@
 
 namespace xorbit {
 
+SamplerSession::GateTurn::GateTurn(SamplerSession& session, std::unique_lock<std::mutex>& lock) : session_(session) {
+  has_come_ = session_.changed_.wait_for(lock, session_.options_.gate_deadline, [this] { return !session_.gate_is_taken_; });
+  if (has_come_) session_.gate_is_taken_ = true;
+}
+
+SamplerSession::GateTurn::~GateTurn() {
+  if (!has_come_) return;
+  session_.gate_is_taken_ = false;
+  session_.changed_.notify_all();
+}
+
+Status SamplerSession::GateTurn::status() const {
+  if (has_come_) return {};
+  return RefusedError("another call is still closing or opening the gate: ask again when it is over");
+}
+
 Status SamplerSession::PauseGeneration(const std::string& fence_reason) {
-  const std::lock_guard one_call(pause_mutex_);
-  {
-    const std::lock_guard lock(mutex_);
-    fence_reason_ = fence_reason.empty() ? fence_reason_ : fence_reason;
-    if (is_paused_) return {};
-  }
-  XORBIT_RETURN_IF_ERROR(sampler_.Hold(std::chrono::steady_clock::now() + options_.gate_deadline));
-  const std::lock_guard lock(mutex_);
-  if (is_paused_) sampler_.Release();  // Resume has left us its hold meanwhile
-  is_paused_ = true;
-  return {};
+  std::unique_lock lock(mutex_);
+  const GateTurn turn(*this, lock);
+  XORBIT_RETURN_IF_ERROR(turn.status());
+  fence_reason_ = fence_reason.empty() ? fence_reason_ : fence_reason;
+  if (is_paused_) return {};
+  lock.unlock();
+  Status held = sampler_.Hold(std::chrono::steady_clock::now() + options_.gate_deadline);
+  lock.lock();
+  is_paused_ = held.ok();
+  return held;
 }
 
 Status SamplerSession::ContinueGeneration() {
-  const std::lock_guard one_call(pause_mutex_);
-  const bool is_stuck = [this] {
-    const std::lock_guard lock(mutex_);
-    return !StandsStill(receipt_.state) && !StandstillLocked().ok();
-  }();
-  // What did not go on when it was let go is paused once more, so that it can be let go again.
-  if (is_stuck) XORBIT_RETURN_IF_ERROR(sampler_.Hold(std::chrono::steady_clock::now() + options_.gate_deadline));
-  const std::lock_guard lock(mutex_);
-  if (is_stuck) sampler_.Release();
+  std::unique_lock lock(mutex_);
+  const GateTurn turn(*this, lock);
+  XORBIT_RETURN_IF_ERROR(turn.status());
   if (StandsStill(receipt_.state)) {
     return RefusedError("session " + Quoted(receipt_.session_id) + " is " + std::string(NameOf(receipt_.state)) +
                         (receipt_.state == SessionState::kPoisoned ? ": start this sampler again" : ": resume it first"));
   }
-  if (is_paused_) sampler_.Release();
+  // What did not go on when it was let go is paused once more, so that it can be let go again.
+  const bool is_stuck = !StandstillLocked().ok();
+  if (is_stuck || is_paused_) {
+    lock.unlock();
+    const Status held = is_stuck ? sampler_.Hold(std::chrono::steady_clock::now() + options_.gate_deadline) : Status();
+    if (held.ok()) sampler_.Release();
+    lock.lock();
+    XORBIT_RETURN_IF_ERROR(held);
+  }
   is_paused_ = false;
   fence_reason_.clear();
   return StandstillLocked();
@@ -50,12 +67,13 @@ bool SamplerSession::is_paused() const {
 }
 
 std::string SamplerSession::Finish() {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  const GateTurn turn(*this, lock);  // there is no other call
   if (receipt_.state == SessionState::kPrepared) {
     sampler_.receiver().Abort();
     receipt_.state = SessionState::kAborted;
   } else if (receipt_.state == SessionState::kApplied) {
-    OpenGateLocked(/*keep_pause=*/false);
+    OpenGate(lock, /*keep_pause=*/false);
   }
   if (receipt_.state == SessionState::kPoisoned) return "the engine stands still: " + receipt_.result;
   if (is_paused_) return "the engine stands still, as /pause_generation has left it: the next server lets it go on";

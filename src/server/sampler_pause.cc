@@ -64,21 +64,25 @@ Result<SessionReceipt> SamplerSession::Apply(const std::string& session_id) {
 }
 
 Result<SessionReceipt> SamplerSession::Resume(const std::string& session_id, bool keep_pause) {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  const GateTurn turn(*this, lock);
+  XORBIT_RETURN_IF_ERROR(turn.status());
   XORBIT_RETURN_IF_ERROR(CheckSessionLocked(session_id, SessionState::kApplied));
-  OpenGateLocked(keep_pause);
+  OpenGate(lock, keep_pause);
   XORBIT_RETURN_IF_ERROR(StandstillLocked());
   return ReceiptLocked();
 }
 
-// From applied into resumed.
-void SamplerSession::OpenGateLocked(bool keep_pause) {
-  receipt_.state = SessionState::kResumed;
+// From applied into resumed, by who has the gate's turn. The mutex is let go while the gate opens.
+void SamplerSession::OpenGate(std::unique_lock<std::mutex>& lock, bool keep_pause) {
   if (keep_pause && !is_paused_) {
     is_paused_ = true;  // the gate's hold changes hands
   } else {
+    lock.unlock();
     sampler_.Release();
+    lock.lock();
   }
+  receipt_.state = SessionState::kResumed;
   receipt_.resumed_ns = SteadyNs();  // an engine's server has flushed and gone on by now
   receipt_.result = StandstillLocked().message();
   release_is_wanted_ = true;

@@ -91,7 +91,8 @@ class SamplerSession {
   // From prepared: closes the gate, applies, checks, and leaves the gate closed. After an error the old version is served, or
   // the sampler is poisoned.
   Result<SessionReceipt> Apply(const std::string& session_id);
-  // From applied: opens the gate, or with `keep_pause` leaves that to ContinueGeneration. kRefused, in resumed all the same, if
+  // From applied: opens the gate, or with `keep_pause` leaves that to ContinueGeneration. It is applied until the gate is open:
+  // who asks again meanwhile waits for that, and hears of resumed. kRefused, in resumed all the same, if
   // an engine's server does not go on: the version is in, is_paused() is true, and ContinueGeneration tries again.
   Result<SessionReceipt> Resume(const std::string& session_id, bool keep_pause);
   // Until applying begins. Waits for a fetch under way to end.
@@ -104,6 +105,7 @@ class SamplerSession {
   SessionReceipt receipt() const;
 
   // --- the engine's side ---
+  // One call at a time closes or opens the gate, Resume too: kRefused, with nothing done, if another one takes too long.
   // With a reason it is not ready (Readiness) until ContinueGeneration: a driver's fence, not a pause that ends by itself.
   Status PauseGeneration(const std::string& fence_reason = "");
   // kRefused while an update stands between apply and resume, and if an engine's server does not go on even now.
@@ -138,11 +140,27 @@ class SamplerSession {
   Status NoteOneCallPrepared();
   Status ApplyPrepared();
   void EndApply(const Status& status);
-  void OpenGateLocked(bool keep_pause);
+  void OpenGate(std::unique_lock<std::mutex>& lock, bool keep_pause);
   Status StandstillLocked() const;
   void NoteChecked(const WeightsChecksum& checksum);
   void RenewLeaseLocked() { lease_end_ = lease_.count() == 0 ? Deadline::max() : std::chrono::steady_clock::now() + lease_; }
-  void EndAbandonedLocked();
+  void EndAbandoned(std::unique_lock<std::mutex>& lock);
+
+  // Of one call at a time that closes or opens the gate. mutex_ is held where it begins and where it ends; in between it is let
+  // go for as long as the engine behind the gate takes, for others ask how the session stands meanwhile. A turn that does not
+  // come in time is refused: calls that wait for an engine that hangs would use up the server's threads.
+  class GateTurn {
+   public:
+    GateTurn(SamplerSession& session, std::unique_lock<std::mutex>& lock);
+    GateTurn(const GateTurn&) = delete;
+    GateTurn& operator=(const GateTurn&) = delete;
+    ~GateTurn();
+    Status status() const;  // success: it has come
+
+   private:
+    SamplerSession& session_;
+    bool has_come_ = false;
+  };
 
   Stream& stream_;
   GatedSampler& sampler_;
@@ -153,8 +171,9 @@ class SamplerSession {
   std::unique_ptr<Follower> follower_;  // if it follows; then it has the receiver
   ServingCounters counters_;
 
-  // Whoever has moved `receipt_` into preparing or applying has the receiver until it moves it on; but while is_releasing_, it
-  // is ReleaseLocked's.
+  // Never held while the engine behind the gate is asked for something. Whoever has moved `receipt_` into preparing or applying
+  // has the receiver until it moves it on; but while is_releasing_, it is ReleaseLocked's. Out of applied it is moved by who
+  // has the gate's turn.
   mutable std::mutex mutex_;
   std::condition_variable_any changed_;
   SessionReceipt receipt_;          // guarded by mutex_, as all below
@@ -163,14 +182,14 @@ class SamplerSession {
   bool release_is_wanted_ = false;  // of what an update took that is over: by Run, or whoever is next to use the receiver
   bool is_releasing_ = false;
   bool abort_is_wanted_ = false;
+  bool gate_is_taken_ = false;  // GateTurn
   std::chrono::milliseconds lease_{0};
   Deadline lease_end_ = Deadline::max();
   bool is_paused_ = false;  // by PauseGeneration
   std::string fence_reason_;
   bool was_current_ = false;
-  std::string damage_;      // what the last Checksum has found
-  std::string broken_;      // why the follower has ended
-  std::mutex pause_mutex_;  // one PauseGeneration or ContinueGeneration at a time; locked before mutex_
+  std::string damage_;  // what the last Checksum has found
+  std::string broken_;  // why the follower has ended
 };
 
 }  // namespace xorbit

@@ -34,10 +34,11 @@ Status DiskEngine::Load(const std::string& path, uint64_t version, const ReloadO
   return LoadVllm(load, version, order, check);
 }
 
-// vLLM cannot be told what to load: it would load its own model, and say with reason that it has.
+// vLLM loads its own model when it is asked to load again, and would say with reason that it has.
 Status DiskEngine::CheckModel(const std::string& path) const {
   XORBIT_ASSIGN_OR_RETURN(const HttpReply reply,
                           CallEngineServer(address_, ModelQuestion(), Clock::now() + options_.call_limit));
+  XORBIT_RETURN_IF_ERROR(CheckKey(ModelQuestion(), reply));
   const std::optional<std::string> model = ModelIn(reply);
   std::error_code error;
   if (!model || fs::equivalent(*model, path, error)) return {};
@@ -58,6 +59,8 @@ Status DiskEngine::LoadVllm(const EngineCall& load, uint64_t version, const Relo
                             const std::function<Status()>& check) {
   const KvPolicy policy = order.abort_all_requests ? KvPolicy::kAbort : KvPolicy::kFlush;
   const Status paused = Call(PauseCall(options_.kind, policy), options_.call_limit);
+  const bool is_held = IsHeld();
+  if (!paused.ok() && is_held) return paused;
   if (!paused.ok()) {
     // Without a reply it may be paused all the same. It was not asked to load, so it may go on.
     const Status resumed = Call(ContinueCall(options_.kind), options_.call_limit);
@@ -69,36 +72,46 @@ Status DiskEngine::LoadVllm(const EngineCall& load, uint64_t version, const Relo
   if (status.ok()) status = check();
   if (status.ok() && order.flush_cache) status = Call(FlushCall(options_.kind), options_.call_limit);
   if (status.ok()) status = Know(version, Call(LabelCall(options_.kind, version), options_.call_limit));
-  if (status.ok()) status = Call(ContinueCall(options_.kind), options_.call_limit);
+  if (status.ok() && !is_held) status = Call(ContinueCall(options_.kind), options_.call_limit);
   if (status.ok()) return {};
   status = WithNote(status, "the engine is left paused");
   Forget(status.message());
   return status;
 }
 
-Status DiskEngine::Pause(const std::string& mode) const {
-  EngineCall call = PauseCall(options_.kind, KvPolicy::kAbort);
-  if (options_.kind == EngineKind::kVllm) {
-    call.path = mode.empty() ? "/pause" : "/pause?mode=" + mode;
-  } else {
-    call.body = mode.empty() ? "{}" : R"({"mode":")" + mode + R"("})";
-  }
-  return Call(call, options_.call_limit);
+Status DiskEngine::Pause(const std::string& mode) {
+  XORBIT_ASSIGN_OR_RETURN(const EngineCall call, PauseCallNamed(options_.kind, mode));
+  XORBIT_RETURN_IF_ERROR(Call(call, options_.call_limit));
+  Hold(true);
+  return {};
 }
 
-Status DiskEngine::Continue() const {
+Status DiskEngine::Continue() {
   const std::unique_lock load_lock(load_mutex_, std::try_to_lock);
   if (!load_lock) return RefusedError("the engine is loading: it goes on by itself");
   XORBIT_RETURN_IF_ERROR(StatusOf(Copy().unknown));
-  return Call(ContinueCall(options_.kind), options_.call_limit);
+  XORBIT_RETURN_IF_ERROR(Call(ContinueCall(options_.kind), options_.call_limit));
+  Hold(false);
+  return {};
+}
+
+void DiskEngine::Hold(bool is_held) {
+  const std::lock_guard lock(mutex_);
+  is_held_ = is_held;
+}
+
+bool DiskEngine::IsHeld() const {
+  const std::lock_guard lock(mutex_);
+  return is_held_;
 }
 
 Status DiskEngine::FlushCache() const { return Call(FlushCall(options_.kind), options_.call_limit); }
 
 // Nothing if it does not say.
 Result<std::optional<std::string>> DiskEngine::AskLabel(std::chrono::milliseconds limit) const {
-  XORBIT_ASSIGN_OR_RETURN(const HttpReply reply,
-                          CallEngineServer(address_, LabelQuestion(options_.kind), Clock::now() + limit));
+  const EngineCall question = LabelQuestion(options_.kind);
+  XORBIT_ASSIGN_OR_RETURN(const HttpReply reply, CallEngineServer(address_, question, Clock::now() + limit));
+  XORBIT_RETURN_IF_ERROR(CheckKey(question, reply));
   return LabelIn(reply);
 }
 
@@ -112,6 +125,7 @@ Status DiskEngine::Know(uint64_t version, const Status& labelled) {
   if (labelled.ok()) {
     const auto label = AskLabel(options_.call_limit);
     known.names_version = label.ok() && label->has_value();
+    if (!label.ok()) known.label_error = label.status().message();
     if (known.names_version && **label != std::to_string(version)) {
       return RefusedError("the engine was told that it has loaded version " + std::to_string(version) + ", and names " +
                           Quoted(**label));

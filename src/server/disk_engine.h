@@ -32,10 +32,10 @@ class DiskEngine {
   // an engine that stands still goes on. After an error it is not ready until this succeeds, unless it was not asked to load:
   // then all is as before. Messages say what became of the engine.
   Status Load(const std::string& path, uint64_t version, const ReloadOrder& order, const std::function<Status()>& check);
-  // The engine's own pause, by its name for the mode; empty: the engine's default.
-  Status Pause(const std::string& mode) const;
+  // The engine's own pause, as of PauseCallNamed. It lasts until Continue: a load does not end it.
+  Status Pause(const std::string& mode);
   // kRefused while it loads, or what it has loaded is not known.
-  Status Continue() const;
+  Status Continue();
   Status FlushCache() const;
 
   // Success if the version is known and the engine that loaded it answers. One that names the version is known again by that
@@ -43,7 +43,7 @@ class DiskEngine {
   Status Readiness();
   std::optional<uint64_t> version() const;  // that it has loaded; nothing while nobody knows
   bool names_version() const;               // whether it says so itself when it is asked
-  std::string label_error() const;          // why it could not be told what its replies are to name; empty: it was told
+  std::string label_error() const;          // why it could not be told, or asked, what its replies name; empty: it was
   const DiskEngineOptions& options() const { return options_; }
 
  private:
@@ -62,6 +62,8 @@ class DiskEngine {
   Result<std::optional<std::string>> AskLabel(std::chrono::milliseconds limit) const;
   Status Know(uint64_t version, const Status& labelled);
   void Forget(const std::string& why);
+  void Hold(bool is_held);
+  bool IsHeld() const;
   Status Probe(const Knowledge& known, bool* is_lost) const;
   Knowledge Copy() const;
 
@@ -69,7 +71,8 @@ class DiskEngine {
   const EngineAddress address_;
   mutable std::mutex load_mutex_;  // held by Load and Continue; locked before mutex_
   mutable std::mutex mutex_;
-  Knowledge known_;  // guarded by mutex_
+  Knowledge known_;       // guarded by mutex_
+  bool is_held_ = false;  // guarded by mutex_; somebody has paused it, who will have it go on
 };
 
 }  // namespace xorbit

@@ -65,6 +65,33 @@ TEST_F(DiskEngineTest, WhatFailsAroundALoadIsToldApart) {
   EXPECT_THAT(Ask(**sampler, "GET", "/server_info", "").body, HasSubstr("/update_weight_version answered 404"));
 }
 
+TEST_F(DiskEngineTest, APauseOfATrainerLastsUntilItSaysSo) {
+  const auto sampler = Open(EngineKind::kVllm);
+  ASSERT_TRUE(sampler.ok()) << sampler.status().message();
+  ASSERT_EQ(Post(**sampler, "/pause_generation", R"({"mode":"retract"})").status, 200);
+  engine_.Take();
+  EXPECT_EQ(Post(**sampler, "/update_weights_from_disk", "").status, 200);
+  EXPECT_THAT(engine_.Take(), ElementsAre("/pause", "/collective_rpc", "/reset_prefix_cache", "/update_weight_version"));
+  engine_.AnswerWith("/pause", 500, "");
+  EXPECT_EQ(Post(**sampler, "/update_weights_from_disk", "").status, 409);
+  EXPECT_THAT(engine_.Take(), ElementsAre("/pause"));
+  engine_.AnswerProperly();
+  EXPECT_EQ(Post(**sampler, "/continue_generation", "").status, 200);
+  engine_.Take();
+  EXPECT_EQ(Post(**sampler, "/update_weights_from_disk", "").status, 200);
+  EXPECT_EQ(engine_.Take().back(), "/resume");
+}
+
+TEST_F(DiskEngineTest, AnEngineThatWantsAnotherKeyIsNotTakenForOneThatSaysNothing) {
+  engine_.AnswerWith("/v1/models", 401, R"({"error":"Unauthorized"})");
+  EXPECT_THAT(Open(EngineKind::kVllm).status().message(), HasSubstr("--engine-token-file"));
+  EXPECT_THAT(engine_.Take(), ElementsAre());
+  engine_.AnswerWith("/model_info", 401, R"({"error":"Unauthorized"})");
+  const auto sampler = Open();
+  ASSERT_TRUE(sampler.ok()) << sampler.status().message();
+  EXPECT_THAT((*sampler)->engine().label_error(), HasSubstr("/model_info answered 401"));
+}
+
 TEST_F(DiskEngineTest, AtStartTheErrorSaysThatItIsLeftPaused) {
   engine_.AnswerWith("/collective_rpc", 200, "<html>please log in</html>");
   EXPECT_THAT(Open(EngineKind::kVllm).status().message(), HasSubstr("the engine is left paused"));

@@ -33,6 +33,13 @@ bool MeansDone(ReplyRule rule, const HttpReply& reply) {
 
 std::string NameOf(const EngineCall& call) { return "the engine's " + call.path; }
 
+bool IsTurnedAway(int status) { return status == 401 || status == 403; }
+
+std::string Advice(const EngineCall& call, int status) {
+  if (IsTurnedAway(status)) return "; name the file with the engine's key by --engine-token-file";
+  return status == 404 && !call.if_absent.empty() ? "; " + std::string(call.if_absent) : std::string();
+}
+
 }  // namespace
 
 Result<HttpReply> CallEngineServer(const EngineAddress& engine, const EngineCall& call, HttpDeadline deadline) {
@@ -54,7 +61,12 @@ Status AskEngine(const EngineAddress& engine, const EngineCall& call, HttpDeadli
 
 Status CheckReply(const EngineCall& call, const HttpReply& reply) {
   if (MeansDone(call.rule, reply)) return {};
-  return RefusedError(NameOf(call) + " answered " + std::to_string(reply.status) + ": " + Quoted(reply.body));
+  return RefusedError(NameOf(call) + " answered " + std::to_string(reply.status) + ": " + Quoted(reply.body) +
+                      Advice(call, reply.status));
+}
+
+Status CheckKey(const EngineCall& call, const HttpReply& reply) {
+  return IsTurnedAway(reply.status) ? CheckReply(call, reply) : Status();
 }
 
 std::optional<std::string> LabelIn(const HttpReply& reply) {

@@ -22,6 +22,8 @@ Status AskEngine(const EngineAddress& engine, const EngineCall& call, HttpDeadli
 
 // kRefused unless the reply means that the call was done, by the call's rule.
 Status CheckReply(const EngineCall& call, const HttpReply& reply);
+// kRefused if the engine wanted another key.
+Status CheckKey(const EngineCall& call, const HttpReply& reply);
 // "weight_version" of a reply that is a JSON object and has one.
 std::optional<std::string> LabelIn(const HttpReply& reply);
 // Where the first model of a reply to ModelQuestion comes from, if it says.

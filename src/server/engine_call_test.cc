@@ -1,10 +1,14 @@
 // Which replies of an engine, or of whatever answers in its place, mean that it has done what it was asked.
 #include "server/engine_call.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace xorbit {
 namespace {
+
+using testing::HasSubstr;
+using testing::Not;
 
 bool IsDone(const EngineCall& call, int status, const std::string& body) {
   HttpReply reply;
@@ -39,6 +43,32 @@ TEST(EngineCallTest, OtherCallsAreDoneUnlessTheEngineComplains) {
   EXPECT_TRUE(IsDone(flush, 200, R"({"success":true})"));
   EXPECT_FALSE(IsDone(flush, 200, "{\"success\" : false}"));
   EXPECT_FALSE(IsDone(flush, 400, ""));
+}
+
+TEST(EngineCallTest, ModesOfAPauseGoByEitherEnginesName) {
+  const auto vllm = [](std::string_view mode) { return PauseCallNamed(EngineKind::kVllm, mode).value().path; };
+  EXPECT_EQ(vllm(""), "/pause?mode=abort");
+  EXPECT_EQ(vllm("abort"), "/pause?mode=abort");
+  EXPECT_EQ(vllm("wait"), "/pause?mode=wait");
+  for (const char* mode : {"keep", "in_place", "retract"}) EXPECT_EQ(vllm(mode), "/pause?mode=keep&clear_cache=false");
+  const auto sglang = [](std::string_view mode) { return PauseCallNamed(EngineKind::kSglang, mode).value().body; };
+  EXPECT_EQ(sglang(""), "{}");
+  EXPECT_EQ(sglang("keep"), R"({"mode":"in_place"})");
+  for (const std::string mode : {"abort", "retract", "in_place"}) EXPECT_EQ(sglang(mode), R"({"mode":")" + mode + R"("})");
+  EXPECT_EQ(PauseCallNamed(EngineKind::kSglang, "wait").status().code(), Code::kUnsupported);
+}
+
+TEST(EngineCallTest, SaysWhatToDoAboutAnEngineThatLacksAnEndpointOrWantsAKey) {
+  HttpReply reply;
+  reply.body = R"({"detail":"Not Found"})";
+  const auto message = [&](EngineKind kind, int status) {
+    reply.status = status;
+    return CheckReply(ContinueCall(kind), reply).message();
+  };
+  EXPECT_THAT(message(EngineKind::kVllm, 404), HasSubstr("VLLM_SERVER_DEV_MODE=1"));
+  EXPECT_THAT(message(EngineKind::kVllm, 500), Not(HasSubstr("VLLM_SERVER_DEV_MODE")));
+  EXPECT_THAT(message(EngineKind::kSglang, 404), Not(HasSubstr("VLLM_SERVER_DEV_MODE")));
+  EXPECT_THAT(message(EngineKind::kSglang, 401), HasSubstr("--engine-token-file"));
 }
 
 TEST(EngineCallTest, ReadsTheVersionThatAnEngineNames) {

@@ -34,10 +34,21 @@ std::string_view SglangMode(KvPolicy policy) {
   return "retract";
 }
 
-std::string_view VllmMode(KvPolicy policy) {
-  if (policy == KvPolicy::kAbort) return "abort";
-  return policy == KvPolicy::kKeep ? "keep" : "wait";
+constexpr std::string_view kDevelopmentMode =
+    "start vLLM with VLLM_SERVER_DEV_MODE=1 in its environment: it offers this only then";
+
+EngineCall VllmCall(std::string path, std::string body = "", ReplyRule rule = ReplyRule::kNoComplaint) {
+  return {"POST", std::move(path), std::move(body), rule, kDevelopmentMode};
 }
+
+EngineCall SglangPause(std::string_view mode) {
+  return {"POST", "/pause_generation", mode.empty() ? "{}" : R"({"mode":")" + std::string(mode) + R"("})"};
+}
+
+// "keep" freezes requests where they are. Unless it is told not to, vLLM clears its cache then and there, before new weights
+// are in, and starts the requests again. "wait" is nothing for a trainer: it lasts as long as the longest answer, and vLLM
+// turns new requests away meanwhile.
+EngineCall VllmPause(bool aborts) { return VllmCall(aborts ? "/pause?mode=abort" : "/pause?mode=keep&clear_cache=false"); }
 
 }  // namespace
 
@@ -56,7 +67,7 @@ Result<KvPolicy> ParseKvPolicy(std::string_view name) {
 
 Status CheckPolicy(EngineKind kind, KvPolicy policy) {
   if (kind != EngineKind::kVllm || policy != KvPolicy::kRetract) return {};
-  return UnsupportedError("vLLM cannot retract running requests: use --kv flush, which waits for them, or --kv abort");
+  return UnsupportedError("vLLM begins running requests again only when it flushes: use --kv flush");
 }
 
 bool MustFlush(KvPolicy policy) { return policy == KvPolicy::kFlush || policy == KvPolicy::kAbort; }
@@ -66,21 +77,31 @@ std::string CacheNamespace(KvPolicy policy, uint64_t version) {
 }
 
 EngineCall PauseCall(EngineKind kind, KvPolicy policy) {
-  if (kind == EngineKind::kVllm) return {"POST", "/pause?mode=" + std::string(VllmMode(policy)), ""};
-  return {"POST", "/pause_generation", R"({"mode":")" + std::string(SglangMode(policy)) + R"("})"};
+  return kind == EngineKind::kVllm ? VllmPause(policy == KvPolicy::kAbort) : SglangPause(SglangMode(policy));
+}
+
+Result<EngineCall> PauseCallNamed(EngineKind kind, std::string_view mode) {
+  if (kind == EngineKind::kSglang) {
+    if (mode == "wait") return UnsupportedError("SGLang cannot wait for running requests: use mode retract, in_place or abort");
+    return SglangPause(mode == "keep" ? "in_place" : mode);
+  }
+  if (mode.empty() || mode == "abort") return VllmPause(true);
+  return mode == "wait" ? VllmCall("/pause?mode=wait") : VllmPause(false);
 }
 
 EngineCall ContinueCall(EngineKind kind) {
-  if (kind == EngineKind::kVllm) return {"POST", "/resume", ""};
+  if (kind == EngineKind::kVllm) return VllmCall("/resume");
   return {"POST", "/continue_generation", R"({"torch_empty_cache":false})"};
 }
 
 EngineCall FlushCall(EngineKind kind) {
-  return {"POST", kind == EngineKind::kVllm ? "/reset_prefix_cache" : "/flush_cache", ""};
+  // Without the query vLLM leaves what running requests hold, and up to 0.25 does not say so.
+  if (kind == EngineKind::kVllm) return VllmCall("/reset_prefix_cache?reset_running_requests=true");
+  return {"POST", "/flush_cache", ""};
 }
 
 EngineCall AbortAllCall(EngineKind kind) {
-  if (kind == EngineKind::kVllm) return {"POST", "/pause?mode=abort", ""};
+  if (kind == EngineKind::kVllm) return VllmPause(true);
   return {"POST", "/abort_request", R"({"rid":"","abort_all":true})"};
 }
 
@@ -95,7 +116,7 @@ EngineCall ModelQuestion() { return {"GET", "/v1/models", ""}; }
 
 EngineCall LoadCall(EngineKind kind, const std::string& model_path, uint64_t version, const ReloadOrder& order) {
   if (kind == EngineKind::kVllm) {
-    return {"POST", "/collective_rpc", R"({"method":"reload_weights"})", ReplyRule::kObjectOrNothing};
+    return VllmCall("/collective_rpc", R"({"method":"reload_weights"})", ReplyRule::kObjectOrNothing);
   }
   const OrderedJson body = {{"model_path", model_path},
                             {"weight_version", std::to_string(version)},

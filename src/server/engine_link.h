@@ -15,7 +15,7 @@ namespace xorbit {
 enum class EngineKind : uint8_t { kSglang, kVllm };
 
 enum class KvPolicy : uint8_t {
-  kFlush,    // running requests are kept where the engine can; nothing that was computed under the old weights is used again
+  kFlush,    // running requests begin again under the new weights; nothing that was computed under the old ones is used again
   kAbort,    // the same, but running requests are aborted
   kRetract,  // running requests begin again under the new weights; the cache of finished ones stays
   kKeep,     // all of it stays: requests go on with what the old weights have computed
@@ -47,9 +47,13 @@ struct EngineCall {
   std::string path;
   std::string body;
   ReplyRule rule = ReplyRule::kNoComplaint;
+  std::string_view if_absent = {};  // what to do about a server that has no such endpoint
 };
 
 EngineCall PauseCall(EngineKind kind, KvPolicy policy);
+// By the name of a mode, SGLang's or vLLM's, for either engine; empty: as if it were not named. kUnsupported if there is
+// nothing like it.
+Result<EngineCall> PauseCallNamed(EngineKind kind, std::string_view mode);
 EngineCall ContinueCall(EngineKind kind);
 EngineCall FlushCall(EngineKind kind);
 // Ends requests that keep a cache from being flushed.
@@ -67,7 +71,7 @@ struct ReloadOrder {
   bool abort_all_requests = false;
 };
 // Has it load the checkpoint. SGLang takes the path, which is UTF-8, flushes its cache and takes the label by the same call;
-// vLLM loads what it was started with.
+// vLLM is asked for what it was started with, which all of its releases can load again.
 EngineCall LoadCall(EngineKind kind, const std::string& model_path, uint64_t version, const ReloadOrder& order);
 
 }  // namespace xorbit

@@ -53,7 +53,8 @@ Status EngineMemory::Close(Deadline deadline) {
   return closed;
 }
 
-// While requests wait to be run again SGLang refuses to flush; what they have waited for then is aborted.
+// Up to 0.5.20 SGLang refuses to flush while retracted requests wait; an engine also refuses while something of its own is
+// under way. What it waits for then is aborted.
 Status EngineMemory::Flush(EnginePause* pause) const {
   const Deadline end = Clock::now() + options_.flush_limit;
   const EngineCall call = FlushCall(options_.kind);

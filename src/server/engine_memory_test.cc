@@ -78,13 +78,23 @@ TEST_F(EngineMemoryTest, AnUpdateOfSglang) {
   EXPECT_EQ(memory.phase_seconds().count("fence"), 1U);
 }
 
+TEST_F(EngineMemoryTest, AnUpdateOfVllm) {
+  EngineMemory& memory = Make(EngineKind::kVllm, KvPolicy::kFlush);
+  ASSERT_TRUE(Close().ok());
+  memory.Open(1);
+  EXPECT_THAT(engine_.Take(),
+              ElementsAre("/pause?mode=keep&clear_cache=false", "/reset_prefix_cache?reset_running_requests=true",
+                          R"(/update_weight_version {"new_version":"1","abort_all_requests":false})", "/resume"));
+  EXPECT_FALSE(memory.last_pause().has_aborted_all);
+}
+
 TEST_F(EngineMemoryTest, KeepingNamesAnotherPlaceForPrefixes) {
   EngineMemory& memory = Make(EngineKind::kVllm, KvPolicy::kKeep);
   ASSERT_TRUE(Close().ok());
   memory.Open(7);
-  EXPECT_THAT(
-      engine_.Take(),
-      ElementsAre("/pause?mode=keep", R"(/update_weight_version {"new_version":"7","abort_all_requests":false})", "/resume"));
+  EXPECT_THAT(engine_.Take(),
+              ElementsAre("/pause?mode=keep&clear_cache=false",
+                          R"(/update_weight_version {"new_version":"7","abort_all_requests":false})", "/resume"));
   EXPECT_EQ(memory.last_pause().cache_namespace, "weights-7");
   EXPECT_FALSE(memory.last_pause().has_flushed);
   EXPECT_EQ(CheckPolicy(EngineKind::kVllm, KvPolicy::kRetract).code(), Code::kUnsupported);

@@ -13,7 +13,15 @@ HttpReply Reply(int status, const OrderedJson& body) {
   return reply;
 }
 
-HttpReply Done() { return Reply(200, {{"success", true}}); }
+HttpReply Text(int status, const std::string& body) {
+  HttpReply reply;
+  reply.status = status;
+  reply.content_type = "text/plain; charset=utf-8";
+  reply.body = body;
+  return reply;
+}
+
+HttpReply NoSuchMode() { return Reply(422, {{"detail", OrderedJson::array({{{"type", "literal_error"}}})}}); }
 
 std::string FieldOf(const std::string& body, const std::string& key) {
   const auto json = ParseJson(body, JsonShape::Object({"mode", "new_version"}), 2);
@@ -25,20 +33,19 @@ std::string FieldOf(const std::string& body, const std::string& key) {
 HttpReply AnswerSglang(Scheduler& scheduler, const HttpRequest& request) {
   if (request.path == "/pause_generation") {
     const std::string mode = FieldOf(request.body, "mode");
-    const uint64_t count = scheduler.Pause(mode.empty() ? "abort" : mode == "in_place" ? "keep" : mode);
-    return Reply(200, {{"success", true}, {"num_paused_requests", count}});
+    if (!mode.empty() && mode != "abort" && mode != "retract" && mode != "in_place") return NoSuchMode();
+    scheduler.Pause(mode.empty() ? "abort" : mode == "in_place" ? "keep" : mode);
+    return Reply(200, {{"message", "Generation paused successfully."}, {"status", "ok"}});
   }
   if (request.path == "/continue_generation") {
     scheduler.Continue();
-    return Done();
+    return Reply(200, {{"message", "Generation continued successfully."}, {"status", "ok"}});
   }
-  if (request.path == "/flush_cache") {
-    return scheduler.Flush() ? Done()
-                             : Reply(400, {{"success", false}, {"message", "Cache not flushed: requests are pending"}});
-  }
+  if (request.path == "/flush_cache")
+    return scheduler.Flush() ? Text(200, "Cache flushed.\n") : Text(400, "Flush cache failed.\n");
   if (request.path == "/abort_request") {
     scheduler.AbortAll();
-    return Done();
+    return Text(200, "");
   }
   if (request.path == "/model_info") return Reply(200, {{"weight_version", scheduler.label()}});
   return Reply(404, {{"detail", "Not Found"}});
@@ -46,15 +53,23 @@ HttpReply AnswerSglang(Scheduler& scheduler, const HttpRequest& request) {
 
 HttpReply AnswerVllm(Scheduler& scheduler, const HttpRequest& request) {
   if (request.path == "/pause") {
-    scheduler.Pause(std::string(QueryValue(request.query, "mode")));
-    return Done();
+    const std::string mode(QueryValue(request.query, "mode"));
+    if (!mode.empty() && mode != "abort" && mode != "wait" && mode != "keep") return NoSuchMode();
+    scheduler.Pause(mode.empty() ? "abort" : mode);
+    // Whatever its own documentation says of "keep".
+    if (QueryValue(request.query, "clear_cache") != "false") scheduler.RetractAndFlush();
+    return Reply(200, {{"status", "paused"}});
   }
   if (request.path == "/resume") {
     scheduler.Continue();
-    return Done();
+    return Reply(200, {{"status", "resumed"}});
   }
   if (request.path == "/is_paused") return Reply(200, {{"is_paused", scheduler.is_paused()}});
-  if (request.path == "/reset_prefix_cache") return scheduler.Flush() ? Done() : Reply(409, {{"detail", "blocks are in use"}});
+  if (request.path == "/reset_prefix_cache") {
+    if (QueryValue(request.query, "reset_running_requests") != "true") return Reply(200, {{"success", scheduler.Flush()}});
+    scheduler.RetractAndFlush();
+    return Reply(200, {{"success", true}});
+  }
   if (request.path == "/weight_info") return Reply(200, {{"weight_version", scheduler.label()}});
   return Reply(404, {{"detail", "Not Found"}});
 }
@@ -68,10 +83,11 @@ HttpReply AnswerRequest(Scheduler& scheduler, bool is_vllm, const std::function<
     reply.body = state();
     return reply;
   }
-  if (request.path == "/health") return Done();
+  if (request.path == "/health") return Text(200, "");
   if (request.path == "/update_weight_version") {
-    scheduler.Label(FieldOf(request.body, "new_version"));
-    return Done();
+    const std::string label = FieldOf(request.body, "new_version");
+    scheduler.Label(label);
+    return Reply(200, {{"success", true}, {"new_version", label}});
   }
   return is_vllm ? AnswerVllm(scheduler, request) : AnswerSglang(scheduler, request);
 }

@@ -69,12 +69,15 @@ uint64_t Scheduler::Pause(const std::string& mode) {
   }
   is_paused_ = true;
   if (mode == "abort") counts_.aborted += running_.size();
-  if (mode == "retract") {
-    counts_.retracted += running_.size();
-    queued_.insert(queued_.begin(), running_.begin(), running_.end());
-  }
-  if (mode == "abort" || mode == "retract") running_.clear();
+  if (mode == "retract") Retract();
+  if (mode == "abort") running_.clear();
   return running_count;
+}
+
+void Scheduler::Retract() {
+  counts_.retracted += running_.size();
+  queued_.insert(queued_.begin(), running_.begin(), running_.end());
+  running_.clear();
 }
 
 void Scheduler::Continue() {
@@ -89,10 +92,17 @@ bool Scheduler::is_paused() const {
 
 bool Scheduler::Flush() {
   const std::lock_guard lock(mutex_);
-  if (!running_.empty() || !queued_.empty()) return false;
+  if (!running_.empty() || (!is_paused_ && !queued_.empty())) return false;
   cache_.clear();
   ++counts_.flushes;
   return true;
+}
+
+void Scheduler::RetractAndFlush() {
+  const std::lock_guard lock(mutex_);
+  Retract();
+  cache_.clear();
+  ++counts_.flushes;
 }
 
 void Scheduler::AbortAll() {

@@ -36,7 +36,8 @@ class Scheduler {
   uint64_t Pause(const std::string& mode);
   void Continue();
   bool is_paused() const;
-  bool Flush();  // false while requests run or wait to run again
+  bool Flush();            // false while requests run, or while it goes on and some wait to run
+  void RetractAndFlush();  // vLLM's: what runs begins again, and does not hold the cache
   void AbortAll();
   // What replies name as their weights' version.
   void Label(const std::string& label);
@@ -51,6 +52,7 @@ class Scheduler {
     uint64_t last_version = 0;
   };
   void Admit(uint64_t version);
+  void Retract();
 
   const uint64_t load_;
   mutable std::mutex mutex_;

@@ -90,12 +90,24 @@ class LoadingEngine {
     return field.ok() ? *field : std::string();
   }
 
+  // As SGLang 0.5.23 and vLLM 0.33 word it.
+  static std::string ProperBody(const std::string& path) {
+    if (path == "/pause_generation") return R"({"message":"Generation paused successfully.","status":"ok"})";
+    if (path == "/continue_generation") return R"({"message":"Generation continued successfully.","status":"ok"})";
+    if (path == "/flush_cache") return "Cache flushed.\nPlease check backend logs for more details.\n";
+    if (path == "/pause") return R"({"status":"paused"})";
+    if (path == "/resume") return R"({"status":"resumed"})";
+    if (path == "/collective_rpc") return R"({"results":[null]})";
+    if (path == "/update_weights_from_disk") return R"({"success":true,"message":"","num_paused_requests":0})";
+    return R"({"success":true})";
+  }
+
   HttpReply Answer(const HttpRequest& request) {
     const std::lock_guard lock(mutex_);
     HttpReply reply;
     if (request.method == "POST") seen_.push_back(request.path);
     if (const auto found = answers_.find(request.path); found != answers_.end()) return found->second;
-    reply.body = R"({"success": true, "message": ""})";
+    reply.body = ProperBody(request.path);
     if (request.method == "GET") reply.body = DumpJson({{"weight_version", label_}});
     if (request.path == "/update_weight_version") label_ = FieldOf(request.body, "new_version");
     if (request.path != "/update_weights_from_disk" && request.path != "/collective_rpc") return reply;

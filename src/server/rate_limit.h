@@ -1,5 +1,6 @@
 // How often one role may ask: token buckets, so that a client that has gone wild costs a server its own share and not that of
-// those who drive it.
+// those who drive it. Strangers, whose requests are refused, have one of their own: /health, which anybody may ask, is not kept
+// from those who watch by whoever guesses tokens.
 #pragma once
 
 #include <algorithm>
@@ -13,10 +14,10 @@ namespace xorbit {
 // Thread-safe. Times are of the steady clock.
 class RateLimit {
  public:
-  static constexpr size_t kRoleCount = 3;
+  static constexpr size_t kStrangers = 3;  // beside the roles
   using Time = std::chrono::steady_clock::time_point;
 
-  // `per_second` requests a role, and as many at once after a quiet second, at least one. 0: no limit.
+  // `per_second` requests a role and of strangers, and as many at once after a quiet second, at least one. 0: no limit.
   RateLimit(double per_second, Time now) : per_second_(per_second) {
     for (Bucket& bucket : buckets_) bucket = {std::max(per_second, 1.0), now};
   }
@@ -30,7 +31,7 @@ class RateLimit {
   };
   const double per_second_;
   std::mutex mutex_;
-  std::array<Bucket, kRoleCount> buckets_;  // guarded by mutex_
+  std::array<Bucket, kStrangers + 1> buckets_;  // guarded by mutex_
 };
 
 }  // namespace xorbit

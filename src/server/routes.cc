@@ -96,9 +96,10 @@ HttpReply TooManyReply(int64_t wait_seconds) {
 std::optional<HttpReply> RefuseCaller(const AccessRules& access, RateLimit& limit, Role role, const HttpRequest& request) {
   // A browser lets any page send requests to this machine, tokens or not.
   if (request.of_web_page) return FailureReply(403, "requests from web pages are not answered");
-  // Whoever has no token cannot use up the rate of those who have.
+  // Whoever has no token cannot use up the rate of those who have, nor that of /health.
   const bool may_ask = MayAsk(access, role, request.authorization);
-  const int64_t wait = limit.Take(static_cast<size_t>(may_ask ? role : Role::kOpen), std::chrono::steady_clock::now());
+  const size_t bucket = may_ask ? static_cast<size_t>(role) : RateLimit::kStrangers;
+  const int64_t wait = limit.Take(bucket, std::chrono::steady_clock::now());
   if (wait > 0) return TooManyReply(wait);
   if (may_ask) return std::nullopt;
   return FailureReply(401, "send the token of this server as 'Authorization: Bearer TOKEN'");

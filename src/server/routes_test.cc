@@ -346,9 +346,10 @@ TEST_F(RoutesTest, WhoAsksTooOftenWaitsAndIsCounted) {
   const auto admin = [&] { return Ask("POST", "/pause_generation", "{}", "Bearer boss"); };
   HttpReply refused = Post("/pause_generation");
   EXPECT_EQ(refused.status, 401);
-  while (refused.status == 401) refused = Post("/pause_generation");  // the open role's share is used up
+  while (refused.status == 401) refused = Post("/pause_generation");  // the strangers' share is used up
   EXPECT_EQ(refused.status, 429);
   EXPECT_EQ(refused.retry_after_seconds, 1);
+  EXPECT_EQ(Ask("GET", "/health").status, 200);  // which is not that of who asks for it
   EXPECT_EQ(admin().status, 200);
   const std::string metrics = Ask("GET", "/metrics", "", "Bearer boss").body;
   EXPECT_THAT(metrics, HasSubstr("xorbit_refusals_total{reason=\"rate\"} 1"));

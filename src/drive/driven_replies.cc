@@ -156,6 +156,7 @@ void DrivenUpdate::NoteSession(size_t index, const EngineReply& reply, int64_t n
       return Enter(&engine, Standing::kApplied, now_ms);
     case SessionState::kResumed:
       engine.pause_seconds = receipt.blocked_seconds;
+      engine.has_resumed = true;
       // A gate that somebody closed beside the session would stay closed, and so would an engine that has not gone on.
       return Enter(&engine, receipt.paused ? Standing::kOpening : Standing::kCurrent, now_ms);
     default:

@@ -121,11 +121,14 @@ void DrivenUpdate::Settle(int64_t now_ms) {
   if (has_roles_ && !Any({Standing::kApart, Standing::kOpening, Standing::kMember, Standing::kPreparing})) is_decided_ = true;
 }
 
-// Whether some engine is on its way still, so that those that have applied wait with their gates closed.
+// Whether some engine is on its way still, so that those that have applied wait with their gates closed. Who has resumed at the
+// target and has not gone on keeps nobody waiting: whatever becomes of it, it serves no other version.
 bool DrivenUpdate::HasCompany() const {
-  return rules_.is_strict && Any({Standing::kUnknown, Standing::kOccupied, Standing::kKnown, Standing::kApart,
-                                  Standing::kOpening, Standing::kMember, Standing::kPreparing, Standing::kPrepared,
-                                  Standing::kApplying, Standing::kLeaving, Standing::kFencing});
+  const auto is_on_its_way = [](const DrivenEngine& engine) {
+    if (engine.has_resumed && IsOneOf(engine.standing, {Standing::kOpening, Standing::kFencing})) return false;
+    return engine.standing != Standing::kApplied && !IsOver(engine.standing);
+  };
+  return rules_.is_strict && std::ranges::any_of(engines_, is_on_its_way);
 }
 
 DriveStep DrivenUpdate::StepOf(const DrivenEngine& engine) const {

@@ -86,6 +86,7 @@ struct DrivenEngine {
   uint64_t applied_version = 0;  // as last heard
   bool is_required = true;       // strict: its failure before the decision stops all
   bool was_recovered = false;    // by one call
+  bool has_resumed = false;      // its session, at the target
   std::string why;               // not empty: dropped, or about to be
   double pause_seconds = 0;
   int64_t prepare_ms = 0;

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "server/testing/served_model.h"
@@ -99,6 +100,20 @@ TEST_F(DriveTest, ADeadEngineKeepsAStrictCohortAndNotTheOthers) {
   EXPECT_TRUE(DriveOnce(stream, Request()).value().all_current());
   EXPECT_TRUE(servers_[1].served->session().Readiness().ok());
   ExpectAllServe(4);
+}
+
+TEST_F(DriveTest, AnEngineWhoseWeightsAreDamagedIsNotCurrent) {
+  StartEngines(2);
+  Stream stream = Stream::Open(model_.store(), "").value();
+  const std::span<const MutableBytes> regions = servers_[1].served->sampler().memory().live().regions;
+  std::ranges::find_if(regions, [](MutableBytes region) { return !region.empty(); })->front() ^= 1;
+  ASSERT_TRUE(servers_[1].served->session().Checksum().ok());
+  for (const bool is_strict : {true, false}) {
+    const DriveReport report = DriveOnce(stream, Request(is_strict)).value();
+    EXPECT_EQ(report.version, 0U);
+    EXPECT_EQ(report.engines[1].standing, Standing::kDropped);
+    EXPECT_THAT(report.engines[1].why, HasSubstr("live memory is not version 0"));
+  }
 }
 
 TEST_F(DriveTest, FollowingWhileAnEngineGoesAndComesBack) {

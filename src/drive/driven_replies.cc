@@ -93,6 +93,7 @@ void DrivenUpdate::NoteInfo(size_t index, const EngineReply& reply, int64_t now_
   if (receipt.state == SessionState::kPoisoned) {
     return Fail(index, "poisoned: " + receipt.result + "; start it again", now_ms);
   }
+  if (!receipt.damage.empty()) return Fail(index, receipt.damage, now_ms);
   engine.identity = receipt.identity;
   engine.occupant = receipt;
   if (!IsUnderWay(receipt.state)) {

@@ -8,8 +8,8 @@ namespace {
 constexpr uint32_t kMaxDepth = 8;
 
 JsonShape ReplyShape() {
-  JsonShape participant = JsonShape::Object(
-      {"state", "session_id", "stream_id", "base_fingerprint", "result", "target_version", "applied_version", "paused"});
+  JsonShape participant = JsonShape::Object({"state", "session_id", "stream_id", "base_fingerprint", "result", "damage",
+                                             "target_version", "applied_version", "paused"});
   participant.fields.push_back({"identity", JsonShape::Object({"engine_id", "hostname", "pid", "start_ticks"})});
   participant.fields.push_back({"scheduler_timing", JsonShape::Object({"blocked_s"})});
   JsonShape shape = JsonShape::Object({"success", "message"});
@@ -38,6 +38,9 @@ Result<EngineReceipt> ReadReceipt(const Json& object) {
   XORBIT_ASSIGN_OR_RETURN(receipt.stream_id, GetString(object, "stream_id"));
   XORBIT_ASSIGN_OR_RETURN(receipt.base_fingerprint, GetString(object, "base_fingerprint"));
   XORBIT_ASSIGN_OR_RETURN(receipt.result, GetString(object, "result"));
+  if (object.contains("damage")) {
+    XORBIT_ASSIGN_OR_RETURN(receipt.damage, GetString(object, "damage"));
+  }
   XORBIT_ASSIGN_OR_RETURN(receipt.target_version, GetUnsigned(object, "target_version"));
   XORBIT_ASSIGN_OR_RETURN(receipt.applied_version, GetUnsigned(object, "applied_version"));
   XORBIT_ASSIGN_OR_RETURN(receipt.paused, GetBool(object, "paused"));

@@ -19,6 +19,7 @@ struct EngineReceipt {
   std::string stream_id;
   std::string base_fingerprint;  // hex
   std::string result;            // of a failure: why
+  std::string damage;            // what its weights checker has found to be wrong; mostly empty
   uint64_t target_version = 0;
   uint64_t applied_version = 0;
   bool paused = false;

@@ -23,27 +23,30 @@ OrderedJson IdentityJson(const SamplerIdentity& identity) {
 
 OrderedJson ReceiptJson(SamplerSession& session, const SessionReceipt& receipt) {
   const bool has_paused = receipt.pause_started_ns != 0 && receipt.resumed_ns != 0;
-  return {{"identity", IdentityJson(session.identity())},
-          {"state", NameOf(receipt.state)},
-          {"session_id", receipt.session_id},
-          {"stream_id", session.stream().info().stream_id},
-          {"base_fingerprint", ToHex(session.stream().info().base_fingerprint)},
-          {"base_version", receipt.base_version},
-          {"target_version", receipt.target_version},
-          {"applied_version", receipt.applied_version},
-          {"plan_digest", ToHex(session.stream().layout().digest())},
-          {"result", receipt.result},
-          {"paused", session.is_paused()},
-          {"change_count", receipt.change_count},
-          {"fetched_bytes", receipt.fetched_bytes},
-          {"staged_bytes", receipt.staged_bytes},
-          {"kept_bytes", receipt.kept_bytes},
-          {"scheduler_timing",
-           {{"pause_started_ns", receipt.pause_started_ns},
-            {"reader_fence_completed_ns", receipt.reader_fence_completed_ns},
-            {"applied_ns", receipt.applied_ns},
-            {"resumed_ns", receipt.resumed_ns},
-            {"blocked_s", has_paused ? static_cast<double>(receipt.resumed_ns - receipt.pause_started_ns) * 1e-9 : 0.0}}}};
+  OrderedJson json = {
+      {"identity", IdentityJson(session.identity())},
+      {"state", NameOf(receipt.state)},
+      {"session_id", receipt.session_id},
+      {"stream_id", session.stream().info().stream_id},
+      {"base_fingerprint", ToHex(session.stream().info().base_fingerprint)},
+      {"base_version", receipt.base_version},
+      {"target_version", receipt.target_version},
+      {"applied_version", receipt.applied_version},
+      {"plan_digest", ToHex(session.stream().layout().digest())},
+      {"result", receipt.result},
+      {"paused", session.is_paused()},
+      {"change_count", receipt.change_count},
+      {"fetched_bytes", receipt.fetched_bytes},
+      {"staged_bytes", receipt.staged_bytes},
+      {"kept_bytes", receipt.kept_bytes},
+      {"scheduler_timing",
+       {{"pause_started_ns", receipt.pause_started_ns},
+        {"reader_fence_completed_ns", receipt.reader_fence_completed_ns},
+        {"applied_ns", receipt.applied_ns},
+        {"resumed_ns", receipt.resumed_ns},
+        {"blocked_s", has_paused ? static_cast<double>(receipt.resumed_ns - receipt.pause_started_ns) * 1e-9 : 0.0}}}};
+  if (!receipt.damage.empty()) json["damage"] = receipt.damage;
+  return json;
 }
 
 OrderedJson Participants(SamplerSession& session, const SessionReceipt& receipt) {

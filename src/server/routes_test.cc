@@ -19,7 +19,7 @@ using testing::HasSubstr;
 
 JsonShape AnyReply() {
   JsonShape participant =
-      JsonShape::Object({"state", "applied_version", "target_version", "base_version", "result", "change_count"});
+      JsonShape::Object({"state", "applied_version", "target_version", "base_version", "result", "damage", "change_count"});
   participant.fields.push_back({"identity", JsonShape::Object({"engine_id", "pid", "start_ticks"})});
   JsonShape shape = JsonShape::Object({"success", "message", "weight_version", "applied", "type", "is_paused", "ready"});
   shape.fields.push_back({"participants", JsonShape::Each(std::move(participant), 10)});
@@ -107,11 +107,13 @@ TEST_F(RoutesTest, WhatTheCheckerHasFoundCountsUntilItFindsOtherwise) {
   EXPECT_EQ(Post("/weights_checker", R"({"action":"checksum"})").status, 409);
   EXPECT_EQ(Ask("GET", "/health").status, 503);
   EXPECT_THAT(Ask("GET", "/health").body, HasSubstr("live memory is not version 0"));
+  EXPECT_THAT(std::string(Read(Post("/get_gpu_delta_info"))["participants"][0]["damage"]), HasSubstr("not version 0"));
   EXPECT_EQ(Post("/update_weights_from_gpu_delta", R"({"target_version":2})").status, 409);
   EXPECT_EQ(Post("/prepare_gpu_delta", OfSession(R"(,"target_version":2)")).status, 409);
   byte ^= 1;
   EXPECT_EQ(Post("/weights_checker", R"({"action":"checksum"})").status, 200);
   EXPECT_EQ(Ask("GET", "/health").status, 200);
+  EXPECT_FALSE(Read(Post("/get_gpu_delta_info"))["participants"][0].contains("damage"));
   EXPECT_EQ(Post("/update_weights_from_gpu_delta", R"({"target_version":2})").status, 200);
   EXPECT_TRUE(model_.Holds(*served_, 2));
 }

@@ -135,6 +135,7 @@ Result<SessionReceipt> SamplerSession::Clear() {
 
 SessionReceipt SamplerSession::ReceiptLocked() const {
   SessionReceipt receipt = receipt_;
+  receipt.damage = damage_;
   if (follower_ != nullptr) receipt.applied_version = follower_->status().version;
   return receipt;
 }

@@ -36,6 +36,7 @@ struct SessionReceipt {
   SessionState state = SessionState::kIdle;
   std::string session_id;
   std::string result;  // of a failure: why
+  std::string damage;  // what the last Checksum has found to be wrong, if anything
   uint64_t base_version = 0;
   uint64_t target_version = 0;
   uint64_t applied_version = 0;  // served, or about to be

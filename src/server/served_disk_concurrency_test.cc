@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <future>
 #include <thread>
 
 #include "server/testing/disk_fixture.h"
@@ -80,6 +82,29 @@ TEST_F(ServedDiskTest, FollowsFoldersAndAnEngineThatFailsAndComesBack) {
   engine_.Restart();
   AwaitLoaded(3);
   EXPECT_EQ(Asked("GET", "/health").status, 200);
+}
+
+TEST_F(ServedDiskTest, WhileTheEngineLoadsAllIsAnswered) {
+  Start();
+  AwaitLoaded(0);
+  std::promise<void> loading;
+  std::promise<void> asked;
+  bool was_in_time = false;
+  engine_.AfterLoad([&] {
+    loading.set_value();
+    was_in_time = asked.get_future().wait_for(std::chrono::seconds(30)) == std::future_status::ready;
+  });
+  model_.live().Publish();
+  loading.get_future().wait();
+  const HttpReply health = Asked("GET", "/health");
+  EXPECT_EQ(health.status, 503);
+  EXPECT_THAT(health.body, HasSubstr("the engine is loading"));
+  EXPECT_THAT(Asked("GET", "/metrics").body, HasSubstr("\nxorbit_ready 0\n"));
+  EXPECT_THAT(Asked("GET", "/server_info").body, HasSubstr("\"applied\":null,\"on_disk\":1"));
+  EXPECT_THAT(Asked("POST", "/continue_generation").body, HasSubstr("the engine is loading"));
+  asked.set_value();
+  AwaitLoaded(1);
+  EXPECT_TRUE(was_in_time);
 }
 
 }  // namespace

@@ -86,6 +86,8 @@ Result<Answer> RunServeDisk(Session& session, const ServeOptions& options, const
   return answer;
 }
 
+void Warn(const std::string& what) { (void)std::fputs(("xorbit: " + Printable(what) + "\n").c_str(), stderr); }
+
 Result<Answer> RunServe(Session& session, const ServeOptions& options, bool json) {
   ServeRequest request = options.request;
   const int given =
@@ -116,14 +118,13 @@ Result<Answer> RunServe(Session& session, const ServeOptions& options, bool json
   }
   XORBIT_ASSIGN_OR_RETURN(const auto served, ServedSampler::Start(runtime, *store, request));
   const std::string stream = served->session().stream().info().stream_id;
+  if (!served->advice().empty()) Warn(served->advice());
   {
     const GracefulStop graceful([&] { served->Stop(); });
     XORBIT_RETURN_IF_ERROR(Announce(served->port(), request, served->session().version(), stream, json));
     XORBIT_RETURN_IF_ERROR(served->Run());
   }
-  if (!served->standstill().empty() && !request.attachment.empty()) {
-    (void)std::fputs(("xorbit: " + Printable(served->standstill()) + "\n").c_str(), stderr);
-  }
+  if (!served->standstill().empty() && !request.attachment.empty()) Warn(served->standstill());
   Answer answer;
   answer.fields = {{"stream", stream}, {"version", served->session().version()}};
   answer.text = fmt::format("stopped at version {} of {}\n", served->session().version(), stream);

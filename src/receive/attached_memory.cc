@@ -7,6 +7,7 @@
 
 #include "backend/undo_memory.h"
 #include "base/text.h"
+#include "receive/small_pages.h"
 #include "tensor/live_map_json.h"
 
 namespace xorbit {
@@ -202,6 +203,14 @@ Result<std::unique_ptr<AttachedMemory>> AttachedMemory::Attach(const fs::path& p
   }();
   if (!status.ok()) return status.WithContext(Quoted(path.string()));
   return memory;
+}
+
+std::string AttachedMemory::advice() const {
+  std::vector<uint64_t> allocated_bytes;
+  for (const Segment& segment : segments_) {
+    if (segment.device != nullptr) allocated_bytes.push_back(segment.device->allocated_bytes());
+  }
+  return SmallPagesAdvice(allocated_bytes);
 }
 
 Status AttachedMemory::Readiness() const {

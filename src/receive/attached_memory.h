@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "backend/cuda/device_memory.h"
@@ -27,6 +28,8 @@ class AttachedMemory final : public ServedMemory {
   const LiveMemory& live() const override { return live_; }
   // Whether the weights lie on a device. Then there is no undo memory.
   bool on_device() const { return on_device_; }
+  // What is slower than the engine could have it, in one line with what it has to do (SmallPagesAdvice). Empty: nothing.
+  std::string advice() const;
   MutableBytes undo_memory() const override { return undo_memory_; }
   Status Close(Deadline deadline) override;
   void Open(uint64_t version) override;

@@ -56,6 +56,7 @@ Result<SamplerMemory> AttachMemory(const Runtime& runtime, Stream& stream, const
     return UsageError("the weights of " + name + " lie on a device: serve them with --backend cuda");
   }
   SamplerMemory attached;
+  attached.advice = memory->advice();
   attached.memory = std::move(memory);
   if (const MutableBytes undo_memory = attached.memory->undo_memory(); !undo_memory.empty()) {
     XORBIT_ASSIGN_OR_RETURN(const UndoMemory undo, UndoMemory::Open(undo_memory));

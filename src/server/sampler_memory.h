@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "journey/journey.h"
 #include "receive/served_memory.h"
@@ -13,6 +14,7 @@ namespace xorbit {
 struct SamplerMemory {
   std::unique_ptr<ServedMemory> memory;
   uint64_t version = 0;  // of what it holds; undo memory that says otherwise is right
+  std::string advice;    // AttachedMemory::advice
 };
 
 // A checkpoint, loaded into memory of this process: the host's, or a device's, if there is a number of one. kRefused if it is

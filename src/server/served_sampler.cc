@@ -42,6 +42,7 @@ Result<std::unique_ptr<ServedSampler>> ServedSampler::Start(const Runtime& runti
   XORBIT_ASSIGN_OR_RETURN(SamplerMemory found, is_attached
                                                    ? AttachMemory(runtime, own, request.attachment, request.device.has_value())
                                                    : LoadOwnMemory(runtime, own, request.checkpoint, request.device));
+  served->advice_ = found.advice;
   if (request.start_up_bytes > 0) XORBIT_RETURN_IF_ERROR(BringToNewest(runtime, own, request.start_up_bytes, &found));
   ReceiverOptions options;
   options.threads = runtime.threads;

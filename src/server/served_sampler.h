@@ -49,6 +49,8 @@ class ServedSampler {
   static Result<std::unique_ptr<ServedSampler>> Start(const Runtime& runtime, ObjectStore& store, const ServeRequest& request);
 
   uint16_t port() const { return server_->port(); }
+  // What its user should hear of at start: what attached memory makes slow. Empty: nothing.
+  const std::string& advice() const { return advice_; }
   SamplerSession& session() { return *session_; }
   const GatedSampler& sampler() const { return *sampler_; }
   HttpReply Answer(const HttpRequest& request);  // counted and logged
@@ -76,6 +78,7 @@ class ServedSampler {
   std::unique_ptr<SamplerSession> session_;
   std::unique_ptr<HttpServer> server_;
   std::stop_source stop_;
+  std::string advice_;
   std::string standstill_;
 };
 

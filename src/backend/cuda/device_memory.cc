@@ -33,14 +33,19 @@ class OwnMemory final : public DeviceMemory {
   cuda::DeviceBuffer buffer_;
 };
 
+using OpenedBase = cuda::Owner<void*, &cudaIpcCloseMemHandle>;
+
 class OpenedMemory final : public DeviceMemory {
  public:
-  OpenedMemory(void* base, uint64_t byte_count) : base_(base), byte_count_(byte_count) {}
+  OpenedMemory(OpenedBase base, uint64_t byte_count, uint64_t allocated_bytes)
+      : base_(std::move(base)), byte_count_(byte_count), allocated_bytes_(allocated_bytes) {}
   MutableBytes bytes() const override { return {static_cast<uint8_t*>(base_.get()), byte_count_}; }
+  uint64_t allocated_bytes() const override { return allocated_bytes_; }
 
  private:
-  cuda::Owner<void*, &cudaIpcCloseMemHandle> base_;
+  OpenedBase base_;
   uint64_t byte_count_;
+  uint64_t allocated_bytes_;
 };
 
 // A thread's way to the device.
@@ -169,13 +174,13 @@ Result<std::unique_ptr<DeviceMemory>> OpenDeviceMemory(const DeviceMemoryHandle&
         "again, and both where they see each other's processes");
   }
   XORBIT_RETURN_IF_ERROR(CudaStatus(error, "cudaIpcOpenMemHandle"));
-  auto memory = std::make_unique<OpenedMemory>(base, byte_count);
+  OpenedBase owned(base);
   XORBIT_ASSIGN_OR_RETURN(const uint64_t allocated_bytes, AllocatedBytes(base));
   if (allocated_bytes < byte_count) {
     return RefusedError("the engine's allocation has " + std::to_string(allocated_bytes) + " bytes, not " +
                         std::to_string(byte_count) + ": it must export what it tells");
   }
-  return std::unique_ptr<DeviceMemory>(std::move(memory));
+  return std::unique_ptr<DeviceMemory>(std::make_unique<OpenedMemory>(std::move(owned), byte_count, allocated_bytes));
 }
 
 }  // namespace xorbit

@@ -22,6 +22,8 @@ class DeviceMemory {
 
   // Addresses of the device: the host must not touch them.
   virtual MutableBytes bytes() const = 0;
+  // Of the whole allocation from its first byte on, of which another process may have told a part.
+  virtual uint64_t allocated_bytes() const { return bytes().size(); }
 };
 
 // All zero. `device` counts as CUDA does, from 0. kUsage if there is no such device; kIo if it has too little memory.

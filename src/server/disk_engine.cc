@@ -60,7 +60,7 @@ Status DiskEngine::LoadVllm(const EngineCall& load, uint64_t version, const Relo
   const KvPolicy policy = order.abort_all_requests ? KvPolicy::kAbort : KvPolicy::kFlush;
   const Status paused = Call(PauseCall(options_.kind, policy), options_.call_limit);
   const bool is_held = IsHeld();
-  if (!paused.ok() && is_held) return paused;
+  if (!paused.ok() && (is_held || paused.code() == Code::kUnsupported)) return paused;
   if (!paused.ok()) {
     // Without a reply it may be paused all the same. It was not asked to load, so it may go on.
     const Status resumed = Call(ContinueCall(options_.kind), options_.call_limit);

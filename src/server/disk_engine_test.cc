@@ -10,8 +10,10 @@
 namespace xorbit {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 class DiskEngineTest : public DiskFixture {
  protected:
@@ -48,6 +50,13 @@ TEST_F(DiskEngineTest, WhatFailsAroundALoadIsToldApart) {
   engine_.AnswerWith("/pause", 500, "");
   EXPECT_EQ(load().status, 409);
   EXPECT_THAT(engine_.Take(), ElementsAre("/pause", "/resume"));
+  EXPECT_EQ(Health(**sampler), 200);
+  // Where there is no such endpoint nothing can be paused.
+  engine_.AnswerWith("/pause", 404, R"({"detail":"Not Found"})");
+  const HttpReply absent = load();
+  EXPECT_EQ(absent.status, 501);
+  EXPECT_THAT(absent.body, AllOf(HasSubstr("VLLM_SERVER_DEV_MODE=1"), Not(HasSubstr("may be paused"))));
+  EXPECT_THAT(engine_.Take(), ElementsAre("/pause"));
   EXPECT_EQ(Health(**sampler), 200);
   // With a cache of other weights it must not go on.
   engine_.AnswerProperly();

@@ -35,11 +35,6 @@ std::string NameOf(const EngineCall& call) { return "the engine's " + call.path;
 
 bool IsTurnedAway(int status) { return status == 401 || status == 403; }
 
-std::string Advice(const EngineCall& call, int status) {
-  if (IsTurnedAway(status)) return "; name the file with the engine's key by --engine-token-file";
-  return status == 404 && !call.if_absent.empty() ? "; " + std::string(call.if_absent) : std::string();
-}
-
 }  // namespace
 
 Result<HttpReply> CallEngineServer(const EngineAddress& engine, const EngineCall& call, HttpDeadline deadline) {
@@ -61,8 +56,10 @@ Status AskEngine(const EngineAddress& engine, const EngineCall& call, HttpDeadli
 
 Status CheckReply(const EngineCall& call, const HttpReply& reply) {
   if (MeansDone(call.rule, reply)) return {};
-  return RefusedError(NameOf(call) + " answered " + std::to_string(reply.status) + ": " + Quoted(reply.body) +
-                      Advice(call, reply.status));
+  const std::string what = NameOf(call) + " answered " + std::to_string(reply.status) + ": " + Quoted(reply.body);
+  if (IsTurnedAway(reply.status)) return RefusedError(what + "; name the file with the engine's key by --engine-token-file");
+  if (reply.status == 404 && !call.if_absent.empty()) return UnsupportedError(what + "; " + std::string(call.if_absent));
+  return RefusedError(what);
 }
 
 Status CheckKey(const EngineCall& call, const HttpReply& reply) {

@@ -17,10 +17,11 @@ struct EngineAddress {
 
 // What the engine answered, whatever its status. kIo, kCorrupt as of CallHttp.
 Result<HttpReply> CallEngineServer(const EngineAddress& engine, const EngineCall& call, HttpDeadline deadline);
-// The same; kRefused unless the answer means success (CheckReply).
+// The same; as of CheckReply unless the answer means success.
 Status AskEngine(const EngineAddress& engine, const EngineCall& call, HttpDeadline deadline);
 
-// kRefused unless the reply means that the call was done, by the call's rule.
+// kRefused unless the reply means that the call was done, by the call's rule; kUnsupported if a server lacks an endpoint, and
+// it is known what to do about that.
 Status CheckReply(const EngineCall& call, const HttpReply& reply);
 // kRefused if the engine wanted another key.
 Status CheckKey(const EngineCall& call, const HttpReply& reply);

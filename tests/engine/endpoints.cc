@@ -21,7 +21,7 @@ HttpReply Text(int status, const std::string& body) {
   return reply;
 }
 
-HttpReply NoSuchMode() { return Reply(422, {{"detail", OrderedJson::array({{{"type", "literal_error"}}})}}); }
+HttpReply NoSuchMode(int status) { return Reply(status, {{"error", {{"message", "1 validation error"}}}}); }
 
 std::string FieldOf(const std::string& body, const std::string& key) {
   const auto json = ParseJson(body, JsonShape::Object({"mode", "new_version"}), 2);
@@ -33,7 +33,7 @@ std::string FieldOf(const std::string& body, const std::string& key) {
 HttpReply AnswerSglang(Scheduler& scheduler, const HttpRequest& request) {
   if (request.path == "/pause_generation") {
     const std::string mode = FieldOf(request.body, "mode");
-    if (!mode.empty() && mode != "abort" && mode != "retract" && mode != "in_place") return NoSuchMode();
+    if (!mode.empty() && mode != "abort" && mode != "retract" && mode != "in_place") return NoSuchMode(422);
     scheduler.Pause(mode.empty() ? "abort" : mode == "in_place" ? "keep" : mode);
     return Reply(200, {{"message", "Generation paused successfully."}, {"status", "ok"}});
   }
@@ -54,7 +54,7 @@ HttpReply AnswerSglang(Scheduler& scheduler, const HttpRequest& request) {
 HttpReply AnswerVllm(Scheduler& scheduler, const HttpRequest& request) {
   if (request.path == "/pause") {
     const std::string mode(QueryValue(request.query, "mode"));
-    if (!mode.empty() && mode != "abort" && mode != "wait" && mode != "keep") return NoSuchMode();
+    if (!mode.empty() && mode != "abort" && mode != "wait" && mode != "keep") return NoSuchMode(400);
     scheduler.Pause(mode.empty() ? "abort" : mode);
     // Whatever its own documentation says of "keep".
     if (QueryValue(request.query, "clear_cache") != "false") scheduler.RetractAndFlush();

@@ -171,5 +171,25 @@ TEST_F(SessionGateTest, AnEngineThatHasNotGoneOnIsToldToOnceMoreWhileOthersAreAn
   EXPECT_EQ(Ask("GET", "/health").status, 200);
 }
 
+TEST_F(SessionGateTest, ATurnThatDoesNotComeIsRefusedAndNothingIsDone) {
+  Prepare("s", R"("target_version":4)");
+  ASSERT_EQ(Post("/apply_gpu_delta", R"({"session_id":"s"})").status, 200);
+  engine_.Hold("/flush_cache");
+  HttpReply resumed;
+  std::jthread resuming = PostBeside("/resume_gpu_delta", R"({"session_id":"s"})", &resumed);
+  engine_.AwaitHeld();
+  const HttpReply refused = Post("/pause_generation", R"({"reason":"left behind"})");
+  EXPECT_EQ(refused.status, 409);
+  EXPECT_THAT(refused.body, HasSubstr("another call is still closing or opening the gate"));
+  EXPECT_EQ(served_->session().receipt().state, SessionState::kApplied);
+  EXPECT_TRUE(engine_.is_holding());
+  engine_.Take();
+  engine_.LetGo();
+  resuming.join();
+  EXPECT_EQ(resumed.status, 200) << resumed.body;
+  EXPECT_EQ(Ask("GET", "/health").status, 200);
+  EXPECT_EQ(CountOf("/pause_generation"), 0);
+}
+
 }  // namespace
 }  // namespace xorbit

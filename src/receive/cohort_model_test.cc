@@ -10,6 +10,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "base/testing/seed.h"
 #include "receive/cohort_protocol.h"
 
 namespace xorbit {
@@ -325,7 +326,10 @@ void SearchAll(size_t rank_count, size_t session_count, uint8_t kills) {
 
 TEST(CohortModel, TwoRanksTwoSessionsTwoKills) { SearchAll(2, 2, 2); }
 TEST(CohortModel, ThreeRanksOneSessionTwoKills) { SearchAll(3, 1, 2); }
-TEST(CohortModel, ThreeRanksTwoSessionsOneKill) { SearchAll(3, 2, 1); }
+TEST(CohortModel, ThreeRanksTwoSessionsOneKill) {
+  if (kIsSanitized) GTEST_SKIP() << "the release build searches it";
+  SearchAll(3, 2, 1);
+}
 
 }  // namespace
 }  // namespace xorbit

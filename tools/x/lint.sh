@@ -18,7 +18,7 @@ lint_python() {
 lint_clang_tidy() {
   local clang
   clang=$(find_clang)
-  configure fuzz -DXORBIT_TESTS=ON
+  configure fuzz -DXORBIT_TESTS=ON -DXORBIT_UNITY=OFF
   python3 tools/clang_tidy.py "clang-tidy-${clang##*-}" build/fuzz/compile_commands.json build/clang-tidy-passed
 }
 

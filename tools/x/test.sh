@@ -2,8 +2,8 @@
 #
 # Builds: release, as users get it; clang with AddressSanitizer, UndefinedBehaviorSanitizer and libFuzzer, which also is the
 # second compiler to read the code; ThreadSanitizer, for tests with the label `concurrency` only. --full adds tests with the label
-# `soak`, a minute of fuzzing a target, and clang-tidy, which would take a change's test past its limit on two cores (`./x lint` runs
-# it too).
+# `soak`, a minute of fuzzing a target, kernels for all GPUs, and clang-tidy, which would take a change's test past its limit on two
+# cores (`./x lint` runs it too).
 
 RESULTS=build/test-results
 
@@ -40,11 +40,12 @@ test_preset() {
 }
 
 run_tests() {
-  local full=no fuzz_seconds=3 without_soaks=(--label-exclude soak)
+  local full=no fuzz_seconds=3 without_soaks=(--label-exclude soak) gpus
+  gpus=-DXORBIT_CUDA_ARCHITECTURES=$(local_architectures)
   case ${1:-} in
     '') ;;
     --full)
-      full=yes fuzz_seconds=60 without_soaks=()
+      full=yes fuzz_seconds=60 without_soaks=() gpus=-UXORBIT_CUDA_ARCHITECTURES
       export XORBIT_TEST_SEED=${XORBIT_TEST_SEED:-$RANDOM$RANDOM}
       echo "XORBIT_TEST_SEED=$XORBIT_TEST_SEED"
       ;;
@@ -56,9 +57,9 @@ run_tests() {
   step house-rules strictly lint_house_rules || true
   step cpp-format strictly lint_cpp_format || true
   step python-lint strictly lint_python || true
-  step build-release strictly build_preset release -DXORBIT_TESTS=ON -DXORBIT_BENCHMARKS=ON &&
+  step build-release strictly build_preset release -DXORBIT_TESTS=ON -DXORBIT_BENCHMARKS=ON "$gpus" &&
     step test-release strictly test_preset release "${without_soaks[@]}" || true
-  step build-sanitized strictly build_preset fuzz -DXORBIT_TESTS=ON "-DXORBIT_FUZZ_SECONDS=$fuzz_seconds" &&
+  step build-sanitized strictly build_preset fuzz -DXORBIT_TESTS=ON -DXORBIT_UNITY=ON "-DXORBIT_FUZZ_SECONDS=$fuzz_seconds" &&
     step test-sanitized strictly test_preset fuzz "${without_soaks[@]}" || true
   step build-threads strictly build_preset tsan &&
     step test-threads strictly test_preset tsan "${without_soaks[@]}" || true

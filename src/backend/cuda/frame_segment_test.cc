@@ -7,6 +7,7 @@
 #include "backend/cuda/send_memory.h"
 #include "backend/cuda/testing/same_segment.h"
 #include "backend/cuda/testing/warp_emulator.h"
+#include "base/testing/seed.h"
 #include "base/unit.h"
 #include "codec/change_digest.h"
 #include "codec/mask_inner.h"
@@ -131,7 +132,7 @@ void CheckSeed(uint64_t seed) {
 }
 
 TEST(FrameSegment, EqualsTheCpusBytes) {
-  for (uint64_t seed = 1; seed <= 24 && !HasFailure(); ++seed) CheckSeed(seed);
+  for (uint64_t seed = 1; seed <= TestRounds(24) && !HasFailure(); ++seed) CheckSeed(seed);
 }
 
 // Masks of every short length with every distance between two bytes, and the ends, where LZ4 has rules of its own.

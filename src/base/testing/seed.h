@@ -19,6 +19,19 @@ inline uint64_t NumberFromEnvironment(const char* name, uint64_t otherwise) {
 }
 
 inline uint64_t TestSeed() { return NumberFromEnvironment("XORBIT_TEST_SEED", 20261129); }
-inline uint64_t TestRounds(uint64_t otherwise) { return NumberFromEnvironment("XORBIT_TEST_ROUNDS", otherwise); }
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kIsSanitized = true;
+#elif defined(__has_feature)
+inline constexpr bool kIsSanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
+#else
+inline constexpr bool kIsSanitized = false;
+#endif
+
+// Under a sanitizer every round takes several times as long, and a third of them: what it finds it finds in any round of a kind,
+// and the release build goes through all.
+inline uint64_t TestRounds(uint64_t otherwise) {
+  return NumberFromEnvironment("XORBIT_TEST_ROUNDS", kIsSanitized ? (otherwise + 2) / 3 : otherwise);
+}
 
 }  // namespace xorbit

@@ -11,6 +11,7 @@
 #include "backend/cuda/testing/emulated_memory.h"
 #include "backend/cuda/testing/fake_engine.h"
 #include "backend/cuda/testing/random_update.h"
+#include "base/testing/seed.h"
 
 namespace xorbit::cuda {
 namespace {
@@ -109,7 +110,7 @@ void ExpectThereAndBack(MaskCase* c, std::span<FrameDecoder* const> decoders) {
 }
 
 TEST(MaskPipeline, GoesThereAndBackByOurKernels) {
-  for (uint64_t seed = 1; seed <= 24; ++seed) {
+  for (uint64_t seed = 1; seed <= TestRounds(24); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     MaskCase c(seed, kMaxElements, kCodecs[seed % 4]);
     EmulatedDecoder kernels;
@@ -119,7 +120,7 @@ TEST(MaskPipeline, GoesThereAndBackByOurKernels) {
 }
 
 TEST(MaskPipeline, GoesThereAndBackByAnEngine) {
-  for (uint64_t seed = 1; seed <= 16; ++seed) {
+  for (uint64_t seed = 1; seed <= TestRounds(16); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     MaskCase c(seed, kMaxElements, kCodecs[seed % 4]);
     FakeEngine driver;
@@ -133,7 +134,7 @@ TEST(MaskPipeline, GoesThereAndBackByAnEngine) {
 }
 
 TEST(MaskPipeline, RefusesAnotherStateAndLeavesIt) {
-  for (uint64_t seed = 1; seed <= 12; ++seed) {
+  for (uint64_t seed = 1; seed <= TestRounds(12); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     MaskCase c(seed, kMaxElements, kCodecs[seed % 4]);
     if (!c.changes()) continue;

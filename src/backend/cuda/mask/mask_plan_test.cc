@@ -9,6 +9,7 @@
 
 #include "backend/cuda/mask/inner_staging.h"
 #include "backend/cuda/testing/random_update.h"
+#include "base/testing/seed.h"
 #include "codec/mask_codec.h"
 #include "codec/mask_format.h"
 #include "tensor/random_live_map.h"
@@ -124,7 +125,7 @@ class TwoBuffers final : public InnerPieces {
 
 TEST(InnerStaging, ByPiecesIsTheSame) {
   uint64_t most_pieces = 0;
-  for (uint64_t seed = 1; seed <= 12; ++seed) {
+  for (uint64_t seed = 1; seed <= TestRounds(12); ++seed) {
     const Codec& codec = *MaskCodecs()[seed % MaskCodecs().size()];
     SCOPED_TRACE("seed " + std::to_string(seed) + ", " + std::string(codec.name()));
     const testing::RandomUpdate update = MakeLongUpdate(seed, codec.id());
@@ -151,7 +152,7 @@ TEST(InnerStaging, ByPiecesNamesWhatIsDamaged) {
   ASSERT_GT(plan->inner_bytes, kOuterChunkBytes);
   TwoBuffers pieces(PieceBufferBytes(*plan, kOuterChunkBytes), InnerStagingBytes(*plan));
   Random random(1);
-  for (int round = 0; round < 20; ++round) {
+  for (uint64_t round = 0; round < TestRounds(20); ++round) {
     const ConstBytes body = update.payloads.front().body;
     auto& byte = const_cast<uint8_t&>(body[Between(random, 0, body.size() - 1)]);
     byte ^= 0x10;

@@ -48,10 +48,10 @@ def files_of(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
-def write_run(folder: Path, count: int) -> list[Path]:
-    """Checkpoints of 1 MB in which one BF16 element in a hundred changes a step."""
+def write_run(folder: Path, count: int, megabytes: int = 1) -> list[Path]:
+    """Checkpoints in which one BF16 element in a hundred changes a step."""
     chooser = random.Random(7)
-    weights = bytearray(chooser.randbytes(1_000_000))
+    weights = bytearray(chooser.randbytes(megabytes * 1_000_000))
     middle = len(weights) // 2
     header = {
         "model.embed.weight": {"dtype": "BF16", "shape": [middle // 200, 100], "data_offsets": [0, middle]},

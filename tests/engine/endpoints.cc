@@ -76,11 +76,10 @@ HttpReply AnswerVllm(Scheduler& scheduler, const HttpRequest& request) {
 
 }  // namespace
 
-HttpReply AnswerRequest(Scheduler& scheduler, bool is_vllm, const std::function<std::string()>& state,
-                        const HttpRequest& request) {
-  if (request.path == "/imitation_state") {
+HttpReply AnswerRequest(Scheduler& scheduler, bool is_vllm, const OwnPages& pages, const HttpRequest& request) {
+  if (const auto page = pages.find(request.path); page != pages.end()) {
     HttpReply reply;
-    reply.body = state();
+    reply.body = page->second();
     return reply;
   }
   if (request.path == "/health") return Text(200, "");

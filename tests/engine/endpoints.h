@@ -1,8 +1,9 @@
 // The imitation engine's server: SGLang's and vLLM's endpoints around an update, as far as docs/design/serving.md names them,
-// and GET /imitation_state for whoever tests with it.
+// and pages of its own for whoever tests with it.
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 
 #include "engine/scheduler.h"
@@ -10,8 +11,10 @@
 
 namespace xorbit::imitation {
 
-// `state` makes the body of /imitation_state. Any thread.
-HttpReply AnswerRequest(Scheduler& scheduler, bool is_vllm, const std::function<std::string()>& state,
-                        const HttpRequest& request);
+// By path, what makes the body.
+using OwnPages = std::map<std::string, std::function<std::string()>>;
+
+// Any thread.
+HttpReply AnswerRequest(Scheduler& scheduler, bool is_vllm, const OwnPages& pages, const HttpRequest& request);
 
 }  // namespace xorbit::imitation

@@ -4,49 +4,31 @@ First whole: every version, with one driver line each, and what the driver calls
 Then with members that are killed (kill -9) at random: engines, servers and the driver, each of which is started again. After
 every eight kills all must stand at the newest version, byte for byte, and no engine may ever have computed with wrong weights.
 
+With --every SECONDS versions then come at that pace, and what is told is how long steps take meanwhile, over how long they take
+before and after, when there is nothing to update.
+
 usage: fleet_campaign.py XORBIT IMITATION_ENGINE [--engines N] [--versions N] [--kills N] [--seed N] [--dialect sglang|vllm]
-                         [--csv OUT.csv [--machine WHAT]]
+                         [--megabytes N] [--every SECONDS] [--csv OUT.csv [--machine WHAT]]
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
-import json
 import random
-import subprocess
-import sys
 import tempfile
-import threading
 import time
-import urllib.request
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-import store_command_line_test as store_test
+from fleet import Fleet, ask, phase_seconds
 
-DEADLINE_S = 120
 KILLS_A_VERSION = 8  # then the fleet must be whole again
 COLUMNS = [
     "machine", "campaign", "engines", "versions", "killed_engines", "killed_servers", "killed_drivers", "wrong_steps",
     "round_ms_median", "pause_ms_median", "pause_ms_max",
     "gate_ms_mean", "fence_ms_mean", "flush_ms_mean", "apply_ms_mean", "check_ms_mean", "resume_ms_mean",
+    "megabytes", "every_s", "step_us_p50", "step_p50_ratio", "step_p99_ratio", "step_p99_ratio_idle", "step_p99_ratio_most",
 ]  # fmt: skip
-
-
-def ask(port: int, path: str, body: dict | None = None) -> dict:
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", data)
-    with urllib.request.urlopen(request, timeout=30) as reply:
-        return json.load(reply)
-
-
-def phase_seconds(port: int) -> dict[str, float]:
-    """Of all pauses of a server, by what its /metrics calls the phases."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as reply:
-        lines = reply.read().decode().splitlines()
-    found = [line for line in lines if line.startswith("xorbit_pause_phase_seconds_total{")]
-    return {line.split('"')[1]: float(line.split()[1]) for line in found}
 
 
 def note(options: argparse.Namespace, row: dict) -> None:
@@ -59,150 +41,6 @@ def note(options: argparse.Namespace, row: dict) -> None:
         if is_new:
             writer.writeheader()
         writer.writerow({"machine": options.machine, "engines": options.engines, "wrong_steps": 0, **row})
-
-
-class Process:
-    """A program that announces itself by a line of JSON with its port, and comes back under the same one."""
-
-    def __init__(self, log: Path, *command: object) -> None:
-        self.command = [str(part) for part in command]
-        self.log = log
-        self.port = 0
-        self.process: subprocess.Popen[str] | None = None
-
-    def start(self) -> None:
-        port = ["--port", str(self.port)]
-        with self.log.open("a") as log:
-            self.process = subprocess.Popen([*self.command, *port], stdout=subprocess.PIPE, stderr=log, text=True)
-        line = self.process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"{self.command[0:2]} did not start: {self.log.read_text()[-2000:]}")
-        self.port = json.loads(line)["port"]
-
-    def kill(self) -> None:
-        if self.process is not None:
-            self.process.kill()
-            self.process.communicate()
-            self.process = None
-
-
-class Fleet:
-    def __init__(self, options: argparse.Namespace, folder: Path) -> None:
-        self.options = options
-        self.folder = folder
-        self.store = folder / "store"
-        self.log = folder / "log"
-        self.steps = store_test.write_run(folder, options.versions + -(-options.kills // KILLS_A_VERSION) + 1)
-        self.published = 0
-        self.publish()
-        unique = folder.name
-        self.engines = []
-        self.servers = []
-        for i in range(options.engines):
-            attachment = folder / f"engine-{i}.json"
-            name = f"/xorbit-{unique}-{i}"
-            names = ["--name", name, "--attachment", attachment, "--dialect", options.dialect, "--seed", i]
-            self.engines.append(Process(self.log, options.engine, *names, *self.steps))
-            self.engines[i].start()
-            link = ["--engine", options.dialect, "--engine-url", f"http://127.0.0.1:{self.engines[i].port}"]
-            names = ["--attach", attachment, "--store", self.store, "--engine-id", f"engine-{i}", "--threads", 1]
-            self.servers.append(Process(self.log, options.xorbit, "serve", *names, *link, "--json"))
-            self.servers[i].start()
-        self.driver: subprocess.Popen[str] | None = None
-        self.reports: list[dict] = []
-        self.reader: threading.Thread | None = None
-
-    def publish(self) -> int:
-        step = self.steps[self.published]
-        subprocess.run([self.options.xorbit, "publish", self.store, step], check=True, stdout=subprocess.DEVNULL)
-        self.published += 1
-        return self.published - 1
-
-    def start_driver(self) -> None:
-        urls = [f"http://127.0.0.1:{server.port}" for server in self.servers]
-        command = [self.options.xorbit, "drive", "--store", self.store, "--engines", *urls, "--follow", "--json"]
-        with self.log.open("a") as log:
-            self.driver = subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE, stderr=log, text=True)
-        self.reader = threading.Thread(target=self.read, args=(self.driver,))
-        self.reader.start()
-
-    def read(self, driver: subprocess.Popen[str]) -> None:
-        for line in driver.stdout:
-            report = json.loads(line)
-            if "engines" in report:
-                self.reports.append(report)
-
-    def kill_driver(self) -> None:
-        self.driver.kill()
-        self.driver.wait()
-        self.reader.join()
-        self.driver.stdout.close()
-
-    def await_current(self, version: int) -> dict:
-        deadline = time.monotonic() + DEADLINE_S
-        while time.monotonic() < deadline:
-            for report in reversed(self.reports):
-                if report["version"] == version and report["all_current"]:
-                    return report
-            time.sleep(0.005)
-        last = json.dumps(self.reports[-2:])
-        raise AssertionError(f"never all at version {version}: {last}\n{self.log.read_text()[-3000:]}")
-
-    def await_whole(self, version: int) -> None:
-        """Until every engine computes with this version: the driver says nothing of engines that it finds current."""
-        deadline = time.monotonic() + DEADLINE_S
-        behind = list(self.engines)
-        while behind:
-            state = ask(behind[0].port, "/imitation_state")
-            if state["version"] == version and not state["paused"] and not state["closed"]:
-                behind.pop(0)
-            elif time.monotonic() > deadline:
-                last = json.dumps(self.reports[-2:])
-                raise AssertionError(f"never at version {version}: {state}, {last}\n{self.log.read_text()[-3000:]}")
-            else:
-                time.sleep(0.005)
-
-    def check_states(self, version: int) -> list[dict]:
-        """What engines say of the step that they have computed last; a step that began before is waited out."""
-        states = []
-        for engine in self.engines:
-            before = ask(engine.port, "/imitation_state")["steps"]
-            state = ask(engine.port, "/imitation_state")
-            deadline = time.monotonic() + DEADLINE_S
-            while state["steps"] <= before + 1:
-                if time.monotonic() > deadline:
-                    raise AssertionError(f"an engine stands still: {state}")
-                time.sleep(0.001)
-                state = ask(engine.port, "/imitation_state")
-            wrong = {key: state[key] for key in ("mixed", "torn", "other", "stale_labels", "stale_prefixes") if state[key]}
-            if wrong or state["version"] != version:
-                raise AssertionError(f"at version {version} an engine says {state}")
-            states.append(state)
-        return states
-
-    def kill_one(self, chooser: random.Random) -> str:
-        kind = chooser.choice(["engine", "server", "server", "driver"])
-        if kind == "driver":
-            self.kill_driver()
-            self.start_driver()
-            return kind
-        index = chooser.randrange(len(self.engines))
-        self.servers[index].kill()
-        if kind == "engine":
-            self.engines[index].kill()
-            self.engines[index].start()
-        self.servers[index].start()
-        return kind
-
-    def stop(self) -> None:
-        if self.driver is not None:
-            self.kill_driver()
-        for process in [*self.servers, *self.engines]:
-            process.kill()
-        for attachment in self.folder.glob("engine-*.json"):
-            attachment.unlink()
-        for segment in Path("/dev/shm").glob(f"xorbit-{self.folder.name}-*"):
-            segment.unlink()
 
 
 def run_whole(fleet: Fleet) -> None:
@@ -234,6 +72,47 @@ def run_whole(fleet: Fleet) -> None:
     )
 
 
+def median(values: list[float]) -> float:
+    return sorted(values)[len(values) // 2]
+
+
+def step_times(fleet: Fleet) -> list[dict]:
+    """By engine, of the steps since the last call."""
+    return [ask(engine.port, "/imitation_steps") for engine in fleet.engines]
+
+
+def run_paced(fleet: Fleet) -> None:
+    """Idle, versions at a pace, idle again, each for as long. Steps are timed inside the gate: pauses do not count."""
+    options = fleet.options
+    step_times(fleet)
+    time.sleep(options.every * options.versions)
+    idle = step_times(fleet)
+    for _ in range(options.versions):
+        due = time.monotonic() + options.every
+        version = fleet.publish()
+        fleet.await_current(version)
+        fleet.check_states(version)
+        time.sleep(max(0, due - time.monotonic()))
+    beside = step_times(fleet)
+    time.sleep(options.every * options.versions)
+    again = step_times(fleet)
+
+    def ratios(name: str, over: list[dict]) -> list[float]:
+        return [one[name] / base[name] for one, base in zip(over, idle, strict=True)]
+
+    p99s = ratios("p99_us", beside)
+    row = {
+        "campaign": "paced", "versions": options.versions, "megabytes": options.megabytes, "every_s": options.every,
+        "step_us_p50": f"{median([one['p50_us'] for one in idle]):.1f}",
+        "step_p50_ratio": f"{median(ratios('p50_us', beside)):.3f}",
+        "step_p99_ratio": f"{median(p99s):.3f}", "step_p99_ratio_most": f"{max(p99s):.3f}",
+        "step_p99_ratio_idle": f"{median(ratios('p99_us', again)):.3f}",
+    }  # fmt: skip
+    note(options, row)
+    steps = sum(one["count"] for one in beside)
+    print(f"paced: {len(fleet.engines)} engines, {steps} steps beside {options.versions} updates: {row}", flush=True)
+
+
 def run_killed(fleet: Fleet) -> None:
     chooser = random.Random(fleet.options.seed)
     kills = dict.fromkeys(("engine", "server", "driver"), 0)
@@ -248,7 +127,7 @@ def run_killed(fleet: Fleet) -> None:
             fleet.check_states(version)
     if fleet.options.kills:
         killed = {f"killed_{kind}s": count for kind, count in kills.items()}
-        note(fleet.options, {"campaign": "killed", "versions": version - fleet.options.versions, **killed})
+        note(fleet.options, {"campaign": "killed", "versions": -(-fleet.options.kills // KILLS_A_VERSION), **killed})
     print(f"killed: {kills}, all at version {version} in the end, 0 wrong steps", flush=True)
 
 
@@ -261,14 +140,19 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=8)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--dialect", default="sglang")
+    parser.add_argument("--megabytes", type=int, default=1)
+    parser.add_argument("--every", type=float)
     parser.add_argument("--csv", type=Path)
     parser.add_argument("--machine", default="")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        fleet = Fleet(options, Path(folder))
+        version_count = options.versions * (1 if options.every is None else 2) + -(-options.kills // KILLS_A_VERSION)
+        fleet = Fleet(options, Path(folder), version_count)
         try:
             fleet.start_driver()
             run_whole(fleet)
+            if options.every is not None:
+                run_paced(fleet)
             run_killed(fleet)
             for server in fleet.servers:
                 checked = ask(server.port, "/weights_checker", {"action": "checksum"})

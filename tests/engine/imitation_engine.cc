@@ -1,6 +1,7 @@
 // An engine for tests: it exports its weights in shared memory, computes from them in a loop (a sum over each tensor is its
 // model), keeps requests and a cache, speaks SGLang's or vLLM's endpoints, and finds torn, mixed and stale weights by itself:
-// each is a line on standard error and a count in GET /imitation_state.
+// each is a line on standard error and a count in GET /imitation_state. GET /imitation_steps: how long steps took since it was
+// asked last.
 //
 // usage: imitation_engine --name /NAME --attachment FILE [--dialect sglang|vllm] [--port N] [--load N] [--seed N] VERSION...
 // VERSION: the checkpoints of versions 0, 1, ...; it begins with the first.
@@ -16,6 +17,7 @@
 #include "engine/endpoints.h"
 #include "engine/judge.h"
 #include "engine/scheduler.h"
+#include "engine/step_times.h"
 #include "receive/exported_memory.h"
 #include "receive/host_memory.h"
 #include "tensor/checkpoint.h"
@@ -66,9 +68,9 @@ class Engine {
     const std::jthread computing([this](const std::stop_token& stop) {
       while (!stop.stop_requested()) Step();
     });
-    const auto state = [this] { return State(); };
+    const OwnPages pages = {{"/imitation_state", [this] { return State(); }}, {"/imitation_steps", [this] { return Steps(); }}};
     return server_->Run(
-        [&](const HttpRequest& request) { return AnswerRequest(scheduler_, options_.dialect == "vllm", state, request); },
+        [&](const HttpRequest& request) { return AnswerRequest(scheduler_, options_.dialect == "vllm", pages, request); },
         [](int status, const std::string& why) {
           HttpReply reply;
           reply.status = status;
@@ -86,8 +88,10 @@ class Engine {
       scheduler_.End(0, /*has_computed=*/false);
       return std::this_thread::sleep_for(kRest);
     }
+    const auto begin = std::chrono::steady_clock::now();
     std::vector<uint64_t> sums;
     for (const MutableBytes region : memory_->live().regions) sums.push_back(Xxh3Hash64Of(region));
+    step_times_.Add(std::chrono::steady_clock::now() - begin);
     const std::string label = scheduler_.label();
     scheduler_.End(*version, /*has_computed=*/true);
     memory_->gate().Leave();
@@ -127,8 +131,14 @@ class Engine {
                      {"mixed_requests", counts.mixed_requests}});
   }
 
+  std::string Steps() {
+    const StepTimes::Summary steps = step_times_.Take();
+    return DumpJson({{"count", steps.count}, {"p50_us", steps.p50_us}, {"p99_us", steps.p99_us}});
+  }
+
   const Options options_;
   Judge judge_;
+  StepTimes step_times_;
   Scheduler scheduler_;
   std::unique_ptr<ExportedMemory> memory_;
   std::unique_ptr<HttpServer> server_;

@@ -5,7 +5,7 @@
 // formula, or read by the server and compared with the stream's digest. Weights that somebody writes to before the pause are
 // refused in it, and left as they are.
 //
-//   xorbit_serve_check --xorbit PATH --folder SCRATCH [--gigabytes 100] [--updates 11] [--steps 0]
+//   xorbit_serve_check --xorbit PATH --folder SCRATCH [--gigabytes 100] [--updates 11] [--steps 0] [--every 0]
 //
 // Output: lines of PauseTable, "steps,<beside what>,steps,p50 ms,p90,p99,most", "note,...", "FAILED,...".
 #include <CLI/CLI.hpp>
@@ -38,6 +38,7 @@ struct Options {
   double gigabytes = 100;
   int updates = 11;
   uint64_t steps = 0;  // of decoding; 0: none
+  double every_s = 0;  // how often an update is prepared beside them; 0: without a rest
 };
 
 void Note(const std::string& name, const std::string& value) {
@@ -146,14 +147,18 @@ class ServeCheck {
     };
     const auto prepare_on = [&]() -> Status {
       while (!is_over) {
+        const Stopwatch watch;
         XORBIT_ASSIGN_OR_RETURN(const Json session, Prepare(server, next_version));
         XORBIT_RETURN_IF_ERROR(server.Post("/abort_gpu_delta", session).status());
         ++prepared_count;
+        while (!is_over && watch.seconds() < options_.every_s) std::this_thread::sleep_for(std::chrono::milliseconds(5));
       }
       return {};
     };
     XORBIT_RETURN_IF_ERROR(ParallelFor(2, 2, [&](uint64_t index) { return index == 0 ? decode_on() : prepare_on(); }));
     PrintSteps("fetch and prepare", beside);
+    XORBIT_ASSIGN_OR_RETURN(const std::vector<double> again, decode.Run(enough));
+    PrintSteps("nothing again", again);
     Note("updates prepared beside the steps", std::to_string(prepared_count));
     return {};
   }
@@ -250,6 +255,7 @@ int main(int argc, char** argv) {
   app.add_option("--gigabytes", options.gigabytes, "of weights (100)");
   app.add_option("--updates", options.updates, "of each kind of memory (11)");
   app.add_option("--steps", options.steps, "of decoding, alone and beside preparing (0)");
+  app.add_option("--every", options.every_s, "seconds from one update that is prepared to the next (0: without a rest)");
   CLI11_PARSE(app, argc, argv);
   const xorbit::Status status = xorbit::ServeCheck(options).Run();
   if (status.ok()) return 0;

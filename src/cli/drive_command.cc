@@ -30,7 +30,7 @@ Json EngineJson(const DrivenAddress& address, const DrivenEngine& engine) {
   return {{"engine", address.url},
           {"engine_id", engine.identity.engine_id},
           {"result", NameOf(engine.standing)},
-          {"version", engine.applied_version},
+          {"version", engine.is_heard ? Json(engine.applied_version) : Json()},
           {"recovered", engine.was_recovered},
           {"prepare_ms", engine.prepare_ms},
           {"pause_ms", engine.pause_seconds * 1e3},
@@ -59,7 +59,8 @@ std::string ReportText(const DriveRequest& request, const DriveReport& report) {
   for (size_t i = 0; i < report.engines.size(); ++i) {
     const DrivenEngine& engine = report.engines[i];
     if (engine.standing == Standing::kCurrent && !engine.was_recovered) continue;
-    text += fmt::format("  {} {} at version {}", request.engines[i].url, NameOf(engine.standing), engine.applied_version);
+    text += fmt::format("  {} {}", request.engines[i].url, NameOf(engine.standing));
+    if (engine.is_heard) text += fmt::format(" at version {}", engine.applied_version);
     if (engine.was_recovered) text += ", recovered by one call";
     text += engine.why.empty() ? "\n" : ": " + Printable(engine.why) + "\n";
   }

@@ -26,6 +26,12 @@ std::string NewSyncId(uint64_t version) {
   return "drive-" + std::to_string(version) + "-" + ToHex(random(), kIdDigits) + ToHex(random(), kIdDigits);
 }
 
+DriveRules RulesOf(const DriveRequest& request) {
+  DriveRules rules = request.rules;
+  rules.wants_newest = !request.version;
+  return rules;
+}
+
 // One round, with the machine that its threads share.
 class Round {
  public:
@@ -33,7 +39,7 @@ class Round {
       : request_(request),
         options_{request.token, {stream.info().stream_id, ToHex(stream.info().base_fingerprint)}},
         sync_id_(NewSyncId(version)),
-        update_(request.rules, options_.stream, version, sync_id_, is_required, NowMs()) {}
+        update_(RulesOf(request), options_.stream, version, sync_id_, is_required, NowMs()) {}
 
   DriveReport Run(const std::stop_token& stop) {
     const Stopwatch watch;
@@ -50,6 +56,7 @@ class Round {
     report.version = update_.target();
     report.sync_id = sync_id_;
     report.abort_reason = update_.abort_reason();
+    report.newer_version = update_.newer_version();
     report.engines = update_.engines();
     report.seconds = watch.seconds();
     return report;
@@ -115,8 +122,15 @@ Result<DriveReport> DriveOnce(Stream& stream, const DriveRequest& request, const
   if (!request.version) {
     XORBIT_ASSIGN_OR_RETURN(version, stream.Newest());
   }
-  XORBIT_RETURN_IF_ERROR(stream.CommittedRecord(version).status());
-  return Round(stream, request, version, std::vector<bool>(request.engines.size(), true)).Run(stop);
+  const std::vector<bool> is_required(request.engines.size(), true);
+  for (;;) {
+    XORBIT_RETURN_IF_ERROR(stream.CommittedRecord(version).status());
+    DriveReport report = Round(stream, request, version, is_required).Run(stop);
+    if (!report.newer_version || stop.stop_requested()) return report;
+    XORBIT_ASSIGN_OR_RETURN(const uint64_t newest, stream.Newest());
+    if (newest <= version) return report;
+    version = newest;
+  }
 }
 
 Status DriveOn(Stream& stream, const DriveRequest& request, const std::stop_token& stop,
@@ -148,7 +162,10 @@ Status DriveOn(Stream& stream, const DriveRequest& request, const std::stop_toke
     const DriveReport current = Round(stream, request, *newest, is_required).Run(stop);
     checked = std::chrono::steady_clock::now();
     for (size_t i = 0; i < is_required.size(); ++i) is_required[i] = current.engines[i].standing != Standing::kDropped;
-    if (IsNews(last, current)) report(current);
+    // Where another driver is ahead there is a newer version, which is looked for at once.
+    const Result<uint64_t> newer = current.newer_version ? stream.Newest() : Result<uint64_t>(current.version);
+    const bool is_overtaken = newer.ok() && *newer > current.version;
+    if (!is_overtaken && IsNews(last, current)) report(current);
     last = current;
   }
   return {};

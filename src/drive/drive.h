@@ -26,15 +26,17 @@ struct DriveRequest {
 struct DriveReport {
   uint64_t version = 0;
   std::string sync_id;
-  std::string abort_reason;           // empty: was not aborted
-  std::vector<DrivenEngine> engines;  // as in the request
+  std::string abort_reason;               // empty: was not aborted
+  std::optional<uint64_t> newer_version;  // where the newest was wanted: what another driver takes engines to, beyond `version`
+  std::vector<DrivenEngine> engines;      // as in the request
   double seconds = 0;
 
   bool all_current() const;
 };
 
-// One update of all engines to the version, or to the newest one. Success says that it is over: the report says what came of
-// it. Errors: the store's. At `stop` it is aborted, or if it has been decided brought to its end: nobody is left standing.
+// One update of all engines to the version, or to the newest one; to a newer one again where another driver is ahead. Success
+// says that it is over: the report says what came of it. Errors: the store's. At `stop` it is aborted, or if it has been
+// decided brought to its end: nobody is left standing.
 Result<DriveReport> DriveOnce(Stream& stream, const DriveRequest& request, const std::stop_token& stop = {});
 
 // The same for every version that comes, until `stop`; an engine that was dropped is asked in each round whether it is there

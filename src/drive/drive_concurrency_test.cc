@@ -116,6 +116,48 @@ TEST_F(DriveTest, AnEngineWhoseWeightsAreDamagedIsNotCurrent) {
   }
 }
 
+// As when an orchestrator is started again while the old one still runs, and somebody drives by hand beside both.
+TEST_F(DriveTest, SeveralDriversDoNotHurtEachOther) {
+  StartEngines(3);
+  Stream stream = Stream::Open(model_.store(), "").value();
+  std::mutex mutex;
+  std::string trouble;
+  const auto note = [&](const DriveReport& report) {
+    if (report.all_current()) return;
+    const std::lock_guard lock(mutex);
+    trouble += report.abort_reason;
+    for (const DrivenEngine& engine : report.engines) trouble += "; " + engine.why;
+  };
+  {
+    std::vector<std::jthread> drivers;
+    for (int i = 0; i < 2; ++i) {
+      drivers.emplace_back([&](const std::stop_token& stop) { EXPECT_TRUE(DriveOn(stream, Request(), stop, note).ok()); });
+    }
+    for (uint64_t version = 1; version <= 4; ++version) {
+      model_.live().Publish();
+      const DriveReport report = DriveOnce(stream, Request(/*is_strict=*/version != 2)).value();
+      note(report);
+      EXPECT_EQ(report.version, version);
+    }
+  }
+  EXPECT_EQ(trouble, "");
+  ExpectAllServe(4);
+}
+
+TEST_F(DriveTest, AWrongTokenIsSaidAndNoVersionMadeUp) {
+  model_.request().access.admin_token = "secret";
+  StartEngines(1);
+  Stream stream = Stream::Open(model_.store(), "").value();
+  DriveRequest request = Request();
+  DriveReport report = DriveOnce(stream, request).value();
+  EXPECT_THAT(report.engines[0].why, HasSubstr("--token-file"));
+  EXPECT_FALSE(report.engines[0].is_heard);
+  request.token = "guess";
+  EXPECT_THAT(DriveOnce(stream, request).value().engines[0].why, HasSubstr("is not its admin token"));
+  request.token = "secret";
+  EXPECT_TRUE(DriveOnce(stream, request).value().all_current());
+}
+
 TEST_F(DriveTest, FollowingWhileAnEngineGoesAndComesBack) {
   StartEngines(3);
   Stream stream = Stream::Open(model_.store(), "").value();

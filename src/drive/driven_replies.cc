@@ -1,6 +1,7 @@
 // What engines' replies, and their silence, make of a driven update. A reply is judged by the receipt in it: what was asked may
 // have been done although the reply says no, or was lost.
 #include <algorithm>
+#include <utility>
 
 #include "base/text.h"
 #include "drive/driven_update.h"
@@ -9,23 +10,29 @@ namespace xorbit {
 namespace {
 
 constexpr int64_t kRetryMs = 100;
-constexpr int64_t kMaxPollMs = 50;
-
-// Short at first, so that a small update is not waited for longer than it takes.
-int64_t PollAfter(int64_t waited_ms) { return std::clamp<int64_t>(waited_ms / 4, 1, kMaxPollMs); }
 
 }  // namespace
 
 void DrivenUpdate::NoteReply(size_t index, DriveStep step, const EngineReply& reply, int64_t now_ms) {
   DrivenEngine& engine = engines_[index];
   const bool is_overtaken = engine.asked_as != engine.standing && step != DriveStep::kApply;
-  engine.asked_as = Standing::kUnknown;
+  engine.is_silent = !reply.has_answered;
   if (!reply.has_answered) {
     if (!is_overtaken) NoteSilence(index, step, reply.message, now_ms);
     return Settle(now_ms);
   }
   engine.heard_ms = now_ms;
-  if (reply.receipt) engine.applied_version = reply.receipt->applied_version;
+  if (reply.receipt) {
+    engine.receipt = *reply.receipt;
+    engine.is_heard = true;
+    engine.applied_version = reply.receipt->applied_version;
+    engine.has_own = IsOwn(reply.receipt->session_id) && IsUnderWay(reply.receipt->state);
+  }
+  if (reply.wait_ms > 0) {
+    NotePatience(index, reply.wait_ms, now_ms);
+    return Settle(now_ms);
+  }
+  engine.patient_ms = 0;
   if (is_overtaken) return;
   switch (engine.standing) {
     case Standing::kUnknown:
@@ -35,19 +42,14 @@ void DrivenUpdate::NoteReply(size_t index, DriveStep step, const EngineReply& re
       if (step == DriveStep::kAsk) {
         NoteInfo(index, reply, now_ms);
       } else {
-        engine.occupant.session_id = kOneCallId;  // whatever came of it: ask
+        Enter(&engine, Standing::kUnknown, now_ms);  // whatever came of it: ask
       }
       break;
     case Standing::kApart:
       NoteRecovered(index, reply, now_ms);
       break;
     case Standing::kOpening:
-      if (!reply.is_accepted) {
-        Fail(index, reply.message, now_ms);
-      } else {
-        engine.occupant.paused = false;
-        AssignRole(&engine, engine.applied_version, now_ms);
-      }
+      NoteOpened(index, reply, now_ms);
       break;
     case Standing::kLeaving:
       Enter(&engine, AfterLeaving(engine), now_ms);
@@ -67,20 +69,37 @@ void DrivenUpdate::NoteSilence(size_t index, DriveStep step, const std::string& 
   engine.next_ms = now_ms + kRetryMs;
   // Calls that may take long are not silence.
   if (step == DriveStep::kApply || step == DriveStep::kRecover) engine.heard_ms += now_ms - engine.sent_ms;
-  if (now_ms - engine.heard_ms < rules_.silence_ms) return;
+  const bool gives_way = engine.standing == Standing::kLeaving && AfterLeaving(engine) == Standing::kUnknown;
+  if (gives_way) return Enter(&engine, Standing::kUnknown, now_ms);  // what is being fetched cannot be left at once
+  if (now_ms - engine.heard_ms >= rules_.silence_ms) GiveUpOn(index, message, now_ms);
+}
+
+// It refuses for its own sake whatever it is asked, which is no silence, and is waited for as long as an answer would be.
+void DrivenUpdate::NotePatience(size_t index, int64_t wait_ms, int64_t now_ms) {
+  DrivenEngine& engine = engines_[index];
+  if (engine.patient_ms == 0) engine.patient_ms = now_ms;
+  const bool is_early = IsOneOf(
+      engine.standing, {Standing::kUnknown, Standing::kOccupied, Standing::kApart, Standing::kMember, Standing::kPreparing});
+  const int64_t until_ms = engine.patient_ms + (is_early ? rules_.prepare_ms : rules_.apply_ms);
+  engine.patience_ms = std::min(now_ms + wait_ms, until_ms);
+  if (now_ms < until_ms || IsOver(engine.standing)) return;
+  GiveUpOn(index, "it has asked for patience (429) for " + std::to_string(now_ms - engine.patient_ms) + " ms", now_ms);
+}
+
+void DrivenUpdate::GiveUpOn(size_t index, const std::string& why, int64_t now_ms) {
+  DrivenEngine& engine = engines_[index];
   if (engine.standing == Standing::kFencing) {
     engine.why += "; whether its gate is closed is not known";
     return Enter(&engine, Standing::kDropped, now_ms);
   }
   if (engine.standing == Standing::kLeaving) {
-    if (engine.why.empty()) engine.why = message;
+    if (engine.why.empty()) engine.why = why;
     return Enter(&engine, Standing::kDropped, now_ms);
   }
-  Fail(index, message, now_ms);
+  Fail(index, why, now_ms);
 }
 
 void DrivenUpdate::NoteInfo(size_t index, const EngineReply& reply, int64_t now_ms) {
-  DrivenEngine& engine = engines_[index];
   if (!reply.is_accepted || !reply.receipt) return Fail(index, reply.message, now_ms);
   const EngineReceipt& receipt = *reply.receipt;
   if (receipt.stream_id != stream_.stream_id) {
@@ -94,53 +113,62 @@ void DrivenUpdate::NoteInfo(size_t index, const EngineReply& reply, int64_t now_
     return Fail(index, "poisoned: " + receipt.result + "; start it again", now_ms);
   }
   if (!receipt.damage.empty()) return Fail(index, receipt.damage, now_ms);
-  engine.identity = receipt.identity;
-  engine.occupant = receipt;
-  if (!IsUnderWay(receipt.state)) {
-    Enter(&engine, Standing::kKnown, now_ms);
-    if (!rules_.is_strict) AssignRole(&engine, engine.applied_version, now_ms);
-    return;
-  }
-  if (receipt.session_id == kOneCallId || receipt.target_version != target_) {
-    if (engine.standing != Standing::kOccupied) Enter(&engine, Standing::kOccupied, now_ms);
-    engine.next_ms = receipt.session_id == kOneCallId || receipt.state == SessionState::kApplying ? now_ms + kRetryMs : now_ms;
-    return;
-  }
-  // A session that another driver has left on the way to our target.
-  engine.session_id = receipt.session_id;
-  Enter(&engine, Standing::kPreparing, now_ms);
-  if (receipt.state != SessionState::kPreparing && receipt.state != SessionState::kPrepared) is_decided_ = true;
-  NoteSession(index, reply, now_ms);
+  engines_[index].identity = receipt.identity;
+  NoteStanding(index, now_ms);
 }
 
 void DrivenUpdate::NoteRecovered(size_t index, const EngineReply& reply, int64_t now_ms) {
   DrivenEngine& engine = engines_[index];
-  const uint64_t wanted = rules_.is_strict ? base_ : target_;
+  if (!reply.receipt) return Fail(index, reply.message, now_ms);
+  engine.identity = reply.receipt->identity;
   // It has the version, and only has not gone on: it is told to once more.
-  const bool stands_still = reply.receipt && reply.receipt->state == SessionState::kResumed && reply.receipt->paused;
-  const bool is_busy = reply.receipt && IsUnderWay(reply.receipt->state);
-  if (is_busy) {  // an earlier call of ours whose reply was lost, or somebody else's
-    engine.next_ms = now_ms + kRetryMs;
-  } else if ((!reply.is_accepted && !stands_still) || engine.applied_version != wanted) {
-    Fail(index, reply.message, now_ms);
-  } else {
-    engine.was_recovered = true;
-    engine.occupant.paused = reply.receipt->paused;
-    engine.identity = reply.receipt->identity;
-    if (engine.occupant.paused) return Enter(&engine, Standing::kOpening, now_ms);
-    AssignRole(&engine, engine.applied_version, now_ms);
+  const bool stands_still = reply.receipt->state == SessionState::kResumed && reply.receipt->paused;
+  const bool has_failed = !reply.is_accepted && !stands_still && reply.receipt->session_id == kOneCallId;
+  // An earlier call of ours whose reply was lost, or somebody else's.
+  if (IsUnderWay(reply.receipt->state)) return NoteStanding(index, now_ms);
+  if (has_failed) return Fail(index, reply.message, now_ms);
+  if ((!reply.is_accepted && !stands_still) || engine.applied_version != (rules_.is_strict ? base_ : target_)) {
+    return NoteRefusal(index, reply.message, now_ms);
   }
+  engine.was_recovered = true;
+  if (engine.receipt.paused) return Enter(&engine, Standing::kOpening, now_ms);
+  AssignRole(index, now_ms);
+}
+
+// Where it is refused, the engine is asked whether it is for another driver's sake.
+void DrivenUpdate::NoteOpened(size_t index, const EngineReply& reply, int64_t now_ms) {
+  DrivenEngine& engine = engines_[index];
+  if (engine.refusal.empty()) {
+    if (!reply.is_accepted) {
+      engine.refusal = reply.message.empty() ? "refused" : reply.message;
+      return;
+    }
+    engine.receipt.paused = false;
+    return AssignRole(index, now_ms);
+  }
+  const std::string refusal = std::exchange(engine.refusal, "");
+  if (!reply.receipt || (engine.receipt.paused && !IsUnderWay(engine.receipt.state))) return Fail(index, refusal, now_ms);
+  NoteInfo(index, reply, now_ms);
 }
 
 // From prepare to resume: where the session stands is what counts.
 void DrivenUpdate::NoteSession(size_t index, const EngineReply& reply, int64_t now_ms) {
-  DrivenEngine& engine = engines_[index];
+  const DrivenEngine& engine = engines_[index];
   if (!reply.receipt) return Fail(index, reply.message, now_ms);
   const EngineReceipt& receipt = *reply.receipt;
-  if (receipt.session_id != engine.session_id || receipt.identity.pid != engine.identity.pid ||
-      receipt.identity.start_ticks != engine.identity.start_ticks) {
-    return Fail(index, reply.message, now_ms);
+  if (receipt.identity.pid != engine.identity.pid || receipt.identity.start_ticks != engine.identity.start_ticks) {
+    return Fail(index, reply.message, now_ms);  // it was started again
   }
+  if (receipt.session_id != engine.session_id) return NoteRefusal(index, reply.message, now_ms);
+  NoteState(index, reply.message, now_ms);
+}
+
+// The engine's session stands as its receipt says.
+void DrivenUpdate::NoteState(size_t index, const std::string& message, int64_t now_ms) {
+  DrivenEngine& engine = engines_[index];
+  const EngineReceipt& receipt = engine.receipt;
+  const std::string& why = receipt.result.empty() ? message : receipt.result;
+  engine.refusal_count = 0;
   switch (receipt.state) {
     case SessionState::kPreparing:
       if (engine.standing != Standing::kPreparing) Enter(&engine, Standing::kPreparing, now_ms);
@@ -150,18 +178,27 @@ void DrivenUpdate::NoteSession(size_t index, const EngineReply& reply, int64_t n
       if (engine.standing == Standing::kPreparing) engine.prepare_ms = now_ms - engine.since_ms;
       return Enter(&engine, Standing::kPrepared, now_ms);
     case SessionState::kApplying:
+      Decide(now_ms);
       if (engine.standing != Standing::kApplying) Enter(&engine, Standing::kApplying, now_ms);
       engine.next_ms = now_ms + PollAfter(now_ms - engine.since_ms);
       return;
     case SessionState::kApplied:
+      Decide(now_ms);
       return Enter(&engine, Standing::kApplied, now_ms);
     case SessionState::kResumed:
+      Decide(now_ms);
       engine.pause_seconds = receipt.blocked_seconds;
       engine.has_resumed = true;
       // A gate that somebody closed beside the session would stay closed, and so would an engine that has not gone on.
       return Enter(&engine, receipt.paused ? Standing::kOpening : Standing::kCurrent, now_ms);
-    default:
-      return Fail(index, receipt.result.empty() ? reply.message : receipt.result, now_ms);
+    case SessionState::kFailed:
+      if (!IsOwn(engine.session_id) && !is_decided_) return AskAgain(index, why, now_ms);  // whether it does so for us too
+      return Fail(index, why, now_ms);
+    case SessionState::kAborted:
+    case SessionState::kIdle:
+      return AskAgain(index, "another driver has ended " + SessionText(receipt) + ": " + why, now_ms);
+    case SessionState::kPoisoned:
+      return Fail(index, why, now_ms);
   }
 }
 

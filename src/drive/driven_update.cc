@@ -8,11 +8,15 @@
 namespace xorbit {
 namespace {
 
+constexpr int64_t kMaxPollMs = 50;
+
+}  // namespace
+
 bool IsOneOf(Standing standing, std::initializer_list<Standing> standings) {
   return std::ranges::find(standings, standing) != standings.end();
 }
 
-}  // namespace
+int64_t PollAfter(int64_t waited_ms) { return std::clamp<int64_t>(waited_ms / 4, 1, kMaxPollMs); }
 
 std::string_view NameOf(Standing standing) {
   constexpr std::string_view kNames[] = {"unknown", "occupied",  "known",    "apart",    "opening",
@@ -25,7 +29,7 @@ bool IsOver(Standing standing) { return IsOneOf(standing, {Standing::kCurrent, S
 
 DrivenUpdate::DrivenUpdate(const DriveRules& rules, DrivenStream stream, uint64_t target, std::string session_id,
                            const std::vector<bool>& is_required, int64_t now_ms)
-    : rules_(rules), stream_(std::move(stream)), target_(target), session_id_(std::move(session_id)) {
+    : rules_(rules), stream_(std::move(stream)), target_(target), session_id_(std::move(session_id)), began_ms_(now_ms) {
   for (const bool required : is_required) {
     DrivenEngine engine;
     engine.is_required = required;
@@ -41,32 +45,46 @@ void DrivenUpdate::Enter(DrivenEngine* engine, Standing standing, int64_t now_ms
   engine->since_ms = now_ms;
   engine->next_ms = now_ms;
   engine->until_ms = INT64_MAX;
-  if (IsOneOf(standing, {Standing::kOccupied, Standing::kPreparing})) engine->until_ms = now_ms + rules_.prepare_ms;
+  if (standing == Standing::kOccupied) engine->until_ms = OthersUntil();
+  if (standing == Standing::kPreparing) engine->until_ms = now_ms + rules_.prepare_ms;
   if (standing == Standing::kApart) engine->until_ms = now_ms + rules_.prepare_ms + rules_.apply_ms;
   if (standing == Standing::kApplying) engine->until_ms = now_ms + rules_.apply_ms;
   // A prepared or applied engine that waits for others is asked now and then, which keeps its lease.
   if (IsOneOf(standing, {Standing::kPrepared, Standing::kApplied})) engine->next_ms = now_ms + rules_.lease_ms / 4;
 }
 
+// A session that is over stays over, so each one has a name of its own.
+void DrivenUpdate::EnterMember(DrivenEngine* engine, int64_t now_ms) {
+  engine->session_id = session_id_;
+  if (engine->session_count > 0) engine->session_id += "." + std::to_string(engine->session_count);
+  ++engine->session_count;
+  engine->has_resumed = false;
+  Enter(engine, Standing::kMember, now_ms);
+}
+
 bool DrivenUpdate::Any(std::initializer_list<Standing> standings) const {
   return std::ranges::any_of(engines_, [&](const DrivenEngine& engine) { return IsOneOf(engine.standing, standings); });
 }
 
+// A session that is ours to end. Another driver's ends with its lease.
+bool DrivenUpdate::MustAbort(const DrivenEngine& engine) const {
+  if (StandsStill(engine.receipt.state)) return false;
+  return engine.has_own ||
+         (IsOneOf(engine.standing, {Standing::kPreparing, Standing::kPrepared}) && !engine.receipt.lease_left_ms);
+}
+
 void DrivenUpdate::Fail(size_t index, const std::string& why, int64_t now_ms) {
   DrivenEngine& engine = engines_[index];
-  const Standing was = engine.standing;
   engine.why = why;
-  if (rules_.is_strict && !is_decided_ && engine.is_required && abort_reason_.empty()) {
-    abort_reason_ = "engine " + std::to_string(index + 1) + ": " + why;
-  }
-  const bool has_session = IsOneOf(was, {Standing::kPreparing, Standing::kPrepared});
-  Enter(&engine, has_session ? Standing::kLeaving : AfterLeaving(engine), now_ms);
+  if (IsUndecided() && engine.is_required) abort_reason_ = "engine " + std::to_string(index + 1) + ": " + why;
+  Enter(&engine, MustAbort(engine) ? Standing::kLeaving : AfterLeaving(engine), now_ms);
   if (!abort_reason_.empty()) AbortAll(now_ms);
 }
 
 // Who stays behind while the others go on serves nobody meanwhile.
 Standing DrivenUpdate::AfterLeaving(const DrivenEngine& engine) const {
-  if (engine.why.empty()) return Standing::kKept;
+  if (engine.why.empty() && abort_reason_.empty()) return Standing::kUnknown;  // it has given way, and takes part again
+  if (engine.why.empty() || engine.is_elsewhere) return Standing::kKept;
   return rules_.is_strict && abort_reason_.empty() ? Standing::kFencing : Standing::kDropped;
 }
 
@@ -80,17 +98,13 @@ void DrivenUpdate::AbortAll(int64_t now_ms) {
   for (DrivenEngine& engine : engines_) {
     if (IsOver(engine.standing) || engine.standing == Standing::kLeaving) continue;
     if (IsOneOf(engine.standing, {Standing::kApplying, Standing::kApplied})) continue;  // independent: it has gone
-    const bool has_session = IsOneOf(engine.standing, {Standing::kPreparing, Standing::kPrepared});
-    // One that is just being asked to prepare has a session by the time that this is answered.
-    const bool is_asked = engine.standing == Standing::kMember && engine.asked_as == Standing::kMember;
-    const Standing otherwise = engine.why.empty() ? Standing::kKept : Standing::kDropped;
-    Enter(&engine, has_session || is_asked ? Standing::kLeaving : otherwise, now_ms);
+    const bool is_kept = engine.why.empty() || engine.is_elsewhere;
+    Enter(&engine, MustAbort(engine) ? Standing::kLeaving : is_kept ? Standing::kKept : Standing::kDropped, now_ms);
   }
 }
 
 // Most engines serve one version: that is the cohort's. Others are brought to it before they take part.
 void DrivenUpdate::AssignRoles(int64_t now_ms) {
-  has_roles_ = true;
   std::map<uint64_t, uint64_t> counts;
   for (const DrivenEngine& engine : engines_) {
     if (engine.standing == Standing::kKnown) ++counts[engine.applied_version];
@@ -100,25 +114,57 @@ void DrivenUpdate::AssignRoles(int64_t now_ms) {
   for (const auto& [version, count] : counts) {
     if (count >= most) std::tie(base_, most) = std::tie(version, count);
   }
-  for (DrivenEngine& engine : engines_) {
-    if (engine.standing == Standing::kKnown) AssignRole(&engine, base_, now_ms);
+  for (size_t i = 0; i < engines_.size(); ++i) {
+    if (engines_[i].standing == Standing::kKnown) AssignRole(i, now_ms);
   }
+  has_roles_ = true;
 }
 
-void DrivenUpdate::AssignRole(DrivenEngine* engine, uint64_t base, int64_t now_ms) {
-  const bool is_there = engine->applied_version == target_;
-  if (engine->occupant.paused || (!is_there && engine->applied_version != base)) {
-    engine->is_required = false;
-    Enter(engine, Standing::kApart, now_ms);
+void DrivenUpdate::AssignRole(size_t index, int64_t now_ms) {
+  DrivenEngine& engine = engines_[index];
+  if (LeadsHere(engine.receipt)) {  // whoever has begun it
+    engine.session_id = engine.receipt.session_id;
+    Enter(&engine, Standing::kPreparing, now_ms);
+    return NoteState(index, "", now_ms);
+  }
+  const bool is_there = engine.applied_version == target_;
+  // Nobody is taken back on the way to the newest.
+  const bool is_off = rules_.wants_newest ? engine.applied_version < base_ : engine.applied_version != base_;
+  const bool is_late = is_decided_ && has_roles_;  // the others wait for it, whatever it comes from
+  const bool is_apart = rules_.is_strict && !is_there && is_off && !is_late;
+  if (engine.receipt.paused || is_apart) {
+    engine.is_required = false;
+    Enter(&engine, Standing::kApart, now_ms);
+  } else if (is_there) {
+    Enter(&engine, Standing::kCurrent, now_ms);
   } else {
-    Enter(engine, is_there ? Standing::kCurrent : Standing::kMember, now_ms);
+    EnterMember(&engine, now_ms);
   }
 }
 
 void DrivenUpdate::Settle(int64_t now_ms) {
   if (!rules_.is_strict || !abort_reason_.empty()) return;
-  if (!has_roles_ && !Any({Standing::kUnknown, Standing::kOccupied})) AssignRoles(now_ms);
-  if (has_roles_ && !Any({Standing::kApart, Standing::kOpening, Standing::kMember, Standing::kPreparing})) is_decided_ = true;
+  if (!has_roles_ && !Any({Standing::kUnknown, Standing::kOccupied, Standing::kLeaving})) {
+    if (!HasSnapshot()) return LookAgain(now_ms);
+    AssignRoles(now_ms);
+  }
+  if (has_roles_ && !Any({Standing::kUnknown, Standing::kOccupied, Standing::kApart, Standing::kOpening, Standing::kMember,
+                          Standing::kPreparing})) {
+    Decide(now_ms);
+  }
+}
+
+void DrivenUpdate::Decide(int64_t now_ms) {
+  if (!IsUndecided()) return;
+  is_decided_ = true;
+  decided_ms_ = now_ms;
+  for (DrivenEngine& engine : engines_) {
+    if (engine.standing == Standing::kOccupied) engine.until_ms = OthersUntil();
+  }
+}
+
+bool DrivenUpdate::IsAllOver() const {
+  return std::ranges::all_of(engines_, [](const DrivenEngine& engine) { return IsOver(engine.standing); });
 }
 
 // Whether some engine is on its way still, so that those that have applied wait with their gates closed. Who has resumed at the
@@ -136,14 +182,14 @@ DriveStep DrivenUpdate::StepOf(const DrivenEngine& engine) const {
     case Standing::kUnknown:
       return DriveStep::kAsk;
     case Standing::kOccupied:
-      if (engine.occupant.session_id == kOneCallId || engine.occupant.state == SessionState::kApplying) return DriveStep::kAsk;
-      return engine.occupant.state == SessionState::kApplied ? DriveStep::kResume : DriveStep::kAbort;
+      if (EndsByItself(engine.receipt)) return DriveStep::kAsk;
+      return engine.receipt.state == SessionState::kApplied ? DriveStep::kResume : DriveStep::kAbort;
     case Standing::kKnown:
       return DriveStep::kWait;
     case Standing::kApart:
       return DriveStep::kRecover;
     case Standing::kOpening:
-      return DriveStep::kContinue;
+      return engine.refusal.empty() ? DriveStep::kContinue : DriveStep::kAsk;
     case Standing::kMember:
       return DriveStep::kPrepare;
     case Standing::kPrepared:
@@ -162,31 +208,49 @@ DriveStep DrivenUpdate::StepOf(const DrivenEngine& engine) const {
     case Standing::kDropped:
       break;
   }
-  return DriveStep::kOver;
+  return rules_.is_strict && !IsAllOver() ? DriveStep::kWait : DriveStep::kOver;  // it may have to be looked at again
+}
+
+std::string DrivenUpdate::SessionToAsk(const DrivenEngine& engine) const {
+  const EngineReceipt& receipt = engine.receipt;
+  const bool is_own_heard_of = IsOwn(receipt.session_id) && IsUnderWay(receipt.state);
+  const bool means_that = engine.standing == Standing::kOccupied || (engine.standing == Standing::kLeaving && is_own_heard_of);
+  return means_that ? receipt.session_id : engine.session_id;
+}
+
+void DrivenUpdate::CheckDeadline(size_t index, int64_t now_ms) {
+  const DrivenEngine& engine = engines_[index];
+  if (now_ms < engine.until_ms) return;
+  const std::string waited = " after " + std::to_string(now_ms - engine.since_ms) + " ms";
+  if (engine.standing != Standing::kOccupied) {
+    return Fail(index, "still " + std::string(NameOf(engine.standing)) + waited, now_ms);
+  }
+  LeaveAlone(index, "another driver's " + SessionText(engine.receipt) + " is still under way" + waited, now_ms);
 }
 
 DriveOrder DrivenUpdate::Next(size_t index, int64_t now_ms) {
   DrivenEngine& engine = engines_[index];
-  if (now_ms >= engine.until_ms) {
-    Fail(index, "still " + std::string(NameOf(engine.standing)) + " after " + std::to_string(now_ms - engine.since_ms) + " ms",
-         now_ms);
-  }
+  CheckDeadline(index, now_ms);
   Settle(now_ms);
   DriveOrder order;
   order.step = StepOf(engine);
   if (order.step == DriveStep::kOver) return order;
   const bool may_wait = order.step != DriveStep::kApply && order.step != DriveStep::kResume;
-  if (order.step == DriveStep::kWait || (may_wait && now_ms < engine.next_ms)) {
+  const int64_t earliest_ms = std::max(may_wait ? engine.next_ms : now_ms, engine.patience_ms);
+  if (order.step == DriveStep::kWait || now_ms < earliest_ms) {
+    order.wake_ms = order.step == DriveStep::kWait ? engine.until_ms : std::min(engine.until_ms, earliest_ms);
     order.step = DriveStep::kWait;
-    order.wake_ms = std::min(engine.until_ms, std::max(engine.next_ms, now_ms + 1));
     return order;
   }
-  order.session_id = engine.standing == Standing::kOccupied ? engine.occupant.session_id : engine.session_id;
+  order.session_id = SessionToAsk(engine);
   order.version = order.step == DriveStep::kRecover && rules_.is_strict ? base_ : target_;
   order.base_version = engine.applied_version;
   order.identity = engine.identity;
   engine.asked_as = engine.standing;
+  engine.asked_version = engine.applied_version;
   engine.sent_ms = now_ms;
+  if (engine.is_heard && !engine.is_silent) engine.heard_ms = now_ms;  // it was not asked before
+  if (order.step == DriveStep::kPrepare) engine.has_own = true;
   if (order.step == DriveStep::kApply) Enter(&engine, Standing::kApplying, now_ms);
   return order;
 }

@@ -5,174 +5,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <random>
 
 #include "base/testing/seed.h"
+#include "drive/testing/model_engine.h"
 
 namespace xorbit {
 namespace {
 
 using testing::HasSubstr;
-
-constexpr std::string_view kStream = "run";
-constexpr std::string_view kBase = "0123";
-
-// An engine's side, as far as a driver sees it.
-class ModelEngine {
- public:
-  uint64_t applied = 0;
-  EngineReceipt session;
-  std::string base_fingerprint{kBase};
-  bool is_dead = false;
-  bool is_paused = false;  // by /pause_generation
-  bool fails_to_prepare = false;
-  bool fails_to_apply = false;
-  bool fails_to_go_on = false;
-  bool is_stuck = false;  // has not gone on when it was let go
-
-  ModelEngine() { Restart(0); }
-  void Restart(uint64_t version) {
-    const uint64_t ticks = session.identity.start_ticks + 1;
-    session = EngineReceipt();
-    session.identity = {"engine", "host", 7, ticks};
-    session.stream_id = kStream;
-    session.base_fingerprint = base_fingerprint;
-    applied = version;
-    is_paused = is_dead = is_stuck = false;
-  }
-  bool stands_still() const { return is_paused || is_stuck || StandsStill(session.state); }
-  bool serves(uint64_t version) const { return !is_dead && !stands_still() && applied == version; }
-
-  void LeaseEnds() {
-    if (session.state == SessionState::kPrepared) session.state = SessionState::kAborted;
-    if (session.state != SessionState::kApplied) return;
-    session.state = SessionState::kResumed;
-    is_stuck = fails_to_go_on && !is_paused;
-  }
-
-  EngineReply Answer(const DriveOrder& order) {
-    EngineReply reply;
-    if (is_dead) {
-      reply.message = "nobody listens there";
-      return reply;
-    }
-    reply.has_answered = true;
-    reply.is_accepted = Work(order);
-    reply.message = reply.is_accepted ? "done" : "refused";
-    session.applied_version = applied;
-    session.paused = stands_still();
-    if (order.step != DriveStep::kContinue && order.step != DriveStep::kFence) reply.receipt = session;
-    return reply;
-  }
-
- private:
-  bool Move(const DriveOrder& order, SessionState from, SessionState to) {
-    if (session.session_id != order.session_id || session.state != from) return false;
-    session.state = to;
-    return true;
-  }
-  bool Prepare(const DriveOrder& order) {
-    if (session.session_id == order.session_id) return session.target_version == order.version;
-    const bool is_me = order.identity.start_ticks == session.identity.start_ticks;
-    if (IsUnderWay(session.state) || !is_me || order.base_version != applied || order.version == applied) return false;
-    session.session_id = order.session_id;
-    session.target_version = order.version;
-    session.state = SessionState::kPreparing;
-    return true;
-  }
-  bool Work(const DriveOrder& order) {
-    switch (order.step) {
-      case DriveStep::kAsk:
-        return true;
-      case DriveStep::kRecover:
-        if (IsUnderWay(session.state)) return false;
-        if (applied != order.version) is_stuck = fails_to_go_on && !is_paused;
-        applied = order.version;
-        session.session_id = "one call";
-        session.state = SessionState::kResumed;
-        return !is_stuck;
-      case DriveStep::kPrepare:
-        return Prepare(order);
-      case DriveStep::kPoll:
-        if (Move(order, SessionState::kPreparing, fails_to_prepare ? SessionState::kFailed : SessionState::kPrepared))
-          return true;
-        return session.session_id == order.session_id;
-      case DriveStep::kApply:
-        if (!Move(order, SessionState::kPrepared, fails_to_apply ? SessionState::kFailed : SessionState::kApplied))
-          return false;
-        if (!fails_to_apply) applied = session.target_version;
-        return !fails_to_apply;
-      case DriveStep::kResume:
-        if (!Move(order, SessionState::kApplied, SessionState::kResumed)) return false;
-        is_stuck = fails_to_go_on && !is_paused;
-        return !is_stuck;
-      case DriveStep::kAbort:
-        return Move(order, SessionState::kPrepared, SessionState::kAborted) ||
-               Move(order, SessionState::kPreparing, SessionState::kAborted);
-      case DriveStep::kContinue:
-        if (StandsStill(session.state)) return false;
-        is_stuck = (is_paused || is_stuck) && fails_to_go_on;
-        is_paused = false;
-        return !is_stuck;
-      case DriveStep::kFence:
-        is_paused = true;
-        return true;
-      case DriveStep::kWait:
-      case DriveStep::kOver:
-        break;
-    }
-    ADD_FAILURE() << "that is no call";
-    return false;
-  }
-};
-
-DriveRules Rules(bool is_strict) {
-  DriveRules rules;
-  rules.is_strict = is_strict;
-  rules.silence_ms = 500;
-  rules.prepare_ms = 5'000;
-  rules.apply_ms = 2'000;
-  rules.lease_ms = 1'000;
-  return rules;
-}
-
-class Fleet {
- public:
-  explicit Fleet(size_t count) : engines(count) {}
-  std::vector<ModelEngine> engines;
-  int64_t now_ms = 1'000;
-  int round = 0;
-
-  DrivenUpdate Begin(bool is_strict, uint64_t target) {
-    return {Rules(is_strict),
-            {std::string(kStream), std::string(kBase)},
-            target,
-            "session-" + std::to_string(++round),
-            std::vector<bool>(engines.size(), true),
-            now_ms};
-  }
-  // One engine's turn; false if it has nothing more to do.
-  bool Turn(DrivenUpdate* update, size_t index, bool loses_reply = false) {
-    const DriveOrder order = update->Next(index, now_ms);
-    if (order.step == DriveStep::kOver) return false;
-    if (order.step == DriveStep::kWait) return true;
-    EngineReply reply = engines[index].Answer(order);
-    if (loses_reply) {
-      reply = EngineReply();
-      reply.message = "no answer";
-    }
-    update->NoteReply(index, order.step, reply, now_ms);
-    return true;
-  }
-  void RunToEnd(DrivenUpdate* update) {
-    for (bool more = true; more; now_ms += 10) {
-      more = false;
-      for (size_t i = 0; i < engines.size(); ++i) more |= Turn(update, i);
-      ASSERT_LT(now_ms, 1'000'000) << "it never ends";
-    }
-  }
-};
 
 TEST(DrivenUpdateTest, AllGoTogether) {
   for (const bool is_strict : {true, false}) {
@@ -311,6 +152,73 @@ TEST(DrivenUpdateTest, ANewDriverTakesOverWhatADeadOneHasLeft) {
   for (const ModelEngine& engine : fleet.engines) EXPECT_TRUE(engine.serves(5));
 }
 
+// Whoever asks for patience gets it, once after another, but not for ever.
+TEST(DrivenUpdateTest, AnEngineThatAsksForPatienceIsAskedAgain) {
+  for (const bool is_strict : {true, false}) {
+    Fleet fleet(3);
+    DrivenUpdate update = fleet.Begin(is_strict, 3);
+    for (int turn = 0; turn < 300; ++turn, fleet.now_ms += 10) {
+      fleet.engines[1].is_patient = turn % 30 != 0;
+      for (size_t i = 0; i < 3; ++i) fleet.Turn(&update, i);
+    }
+    fleet.engines[1].is_patient = true;
+    fleet.RunToEnd(&update);
+    for (const DrivenEngine& engine : update.engines()) EXPECT_EQ(engine.standing, Standing::kCurrent) << engine.why;
+    fleet.engines[1].is_patient = false;
+    DrivenUpdate again = fleet.Begin(is_strict, 4);
+    fleet.RunToEnd(&again);
+    EXPECT_EQ(again.engines()[1].standing, Standing::kDropped);
+    EXPECT_THAT(again.engines()[1].why, HasSubstr("(429) for"));
+    EXPECT_TRUE(fleet.engines[0].serves(is_strict ? 3 : 4));
+  }
+}
+
+TEST(DrivenUpdateTest, AnotherDriversSessionIsWaitedForWhileItLives) {
+  for (const bool is_strict : {true, false}) {
+    Fleet fleet(2);
+    DrivenUpdate other = fleet.Begin(/*is_strict=*/true, 4);
+    for (int i = 0; i < 3; ++i) fleet.Turn(&other, 0), fleet.Turn(&other, 1);
+    ASSERT_TRUE(IsUnderWay(fleet.engines[0].session.state));
+    fleet.engines[0].lease_ms = fleet.engines[1].lease_ms = INT32_MAX;  // as if it said something all the time
+    DriveOrder poll;
+    poll.step = DriveStep::kPoll;
+    poll.session_id = "session-1";
+    for (ModelEngine& engine : fleet.engines) (void)engine.Answer(poll);
+    DrivenUpdate update = fleet.Begin(is_strict, 3);
+    fleet.RunToEnd(&update);
+    for (size_t i = 0; i < 2; ++i) {
+      EXPECT_EQ(update.engines()[i].standing, Standing::kKept);
+      EXPECT_THAT(update.engines()[i].why + update.abort_reason(), HasSubstr("session 'session-1' to version 4"));
+      EXPECT_EQ(fleet.engines[i].session.state, SessionState::kPrepared);
+    }
+  }
+}
+
+TEST(DrivenUpdateTest, ASessionWithoutALeaseIsEnded) {
+  Fleet fleet(2);
+  for (ModelEngine& engine : fleet.engines) engine.has_leases = false;
+  DrivenUpdate other = fleet.Begin(/*is_strict=*/true, 4);
+  for (int i = 0; i < 3; ++i) fleet.Turn(&other, 0), fleet.Turn(&other, 1);
+  ASSERT_TRUE(IsUnderWay(fleet.engines[0].session.state));
+  DrivenUpdate update = fleet.Begin(/*is_strict=*/true, 3);
+  fleet.RunToEnd(&update);
+  for (const ModelEngine& engine : fleet.engines) EXPECT_TRUE(engine.serves(3));
+}
+
+TEST(DrivenUpdateTest, WhoWantsTheNewestTakesNobodyBack) {
+  for (const bool is_strict : {true, false}) {
+    Fleet fleet(3);
+    for (ModelEngine& engine : fleet.engines) engine.Restart(7);
+    DriveRules rules = ModelRules(is_strict);
+    rules.wants_newest = true;
+    DrivenUpdate update(rules, {std::string(kModelStream), std::string(kModelBase)}, 6, "a", {true, true, true}, fleet.now_ms);
+    fleet.RunToEnd(&update);
+    EXPECT_EQ(update.newer_version(), 7);
+    EXPECT_THAT(update.engines()[0].why, HasSubstr("version 7 is there already"));
+    for (const ModelEngine& engine : fleet.engines) EXPECT_TRUE(engine.serves(7));
+  }
+}
+
 // Random courses: replies get lost, engines die and come back at their base, drivers die, leases run out.
 class Course {
  public:
@@ -343,7 +251,7 @@ class Course {
       engine.fails_to_apply = Chance(40);
       engine.fails_to_prepare = Chance(40);
       engine.fails_to_go_on = Chance(40);
-      if (Chance(300)) engine.LeaseEnds();
+      engine.Tick(fleet_.now_ms);
       const bool was_applied = engine.session.state == SessionState::kApplied;
       more |= fleet_.Turn(update, i, Chance(12));
       if (was_applied && engine.session.state == SessionState::kResumed && is_strict) CheckMayResume(*update);

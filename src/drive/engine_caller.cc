@@ -84,7 +84,13 @@ EngineReply CallEngine(const DrivenAddress& engine, const CallerOptions& options
   call.token = options.token;
   call.sync_id = sync_id;
   const auto limit = std::chrono::milliseconds(LimitMsOf(order.step, rules));
-  return ReadEngineReply(CallHttp(engine.endpoint, call, std::chrono::steady_clock::now() + limit));
+  const Result<HttpReply> reply = CallHttp(engine.endpoint, call, std::chrono::steady_clock::now() + limit);
+  EngineReply read = ReadEngineReply(reply);
+  if (reply.ok() && reply->status == 401) {
+    read.message = options.token.empty() ? "it wants its admin token (401): name the file that holds it by --token-file"
+                                         : "the token of --token-file is not its admin token (401)";
+  }
+  return read;
 }
 
 }  // namespace xorbit

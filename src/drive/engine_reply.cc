@@ -1,6 +1,9 @@
 #include "drive/engine_reply.h"
 
+#include <algorithm>
+
 #include "base/json.h"
+#include "base/text.h"
 
 namespace xorbit {
 namespace {
@@ -9,7 +12,7 @@ constexpr uint32_t kMaxDepth = 8;
 
 JsonShape ReplyShape() {
   JsonShape participant = JsonShape::Object({"state", "session_id", "stream_id", "base_fingerprint", "result", "damage",
-                                             "target_version", "applied_version", "paused"});
+                                             "target_version", "applied_version", "paused", "lease_left_ms"});
   participant.fields.push_back({"identity", JsonShape::Object({"engine_id", "hostname", "pid", "start_ticks"})});
   participant.fields.push_back({"scheduler_timing", JsonShape::Object({"blocked_s"})});
   JsonShape shape = JsonShape::Object({"success", "message"});
@@ -48,6 +51,9 @@ Result<EngineReceipt> ReadReceipt(const Json& object) {
   XORBIT_ASSIGN_OR_RETURN(const Json* blocked, GetField(*timing, "blocked_s"));
   if (!blocked->is_number()) return CorruptError("blocked_s is not a number");
   receipt.blocked_seconds = blocked->get<double>();
+  if (const auto lease = object.find("lease_left_ms"); lease != object.end() && !lease->is_null()) {
+    XORBIT_ASSIGN_OR_RETURN(receipt.lease_left_ms, AsUnsigned(*lease, "lease_left_ms"));
+  }
   return receipt;
 }
 
@@ -64,6 +70,14 @@ Status ReadBody(std::string_view body, EngineReply* reply) {
 
 }  // namespace
 
+bool EndsByItself(const EngineReceipt& receipt) {
+  return receipt.lease_left_ms || receipt.session_id == kOneCallId || receipt.state == SessionState::kApplying;
+}
+
+std::string SessionText(const EngineReceipt& receipt) {
+  return "session " + Quoted(receipt.session_id) + " to version " + std::to_string(receipt.target_version);
+}
+
 EngineReply ReadEngineReply(const Result<HttpReply>& reply) {
   EngineReply read;
   if (!reply.ok()) {
@@ -72,6 +86,7 @@ EngineReply ReadEngineReply(const Result<HttpReply>& reply) {
   }
   read.has_answered = true;
   read.is_accepted = reply->status == 200;
+  if (reply->status == 429) read.wait_ms = std::max<int64_t>(reply->retry_after_seconds, 1) * 1'000;
   if (const Status status = ReadBody(reply->body, &read); !status.ok()) {
     read.is_accepted = false;
     read.receipt.reset();

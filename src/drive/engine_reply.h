@@ -23,14 +23,20 @@ struct EngineReceipt {
   uint64_t target_version = 0;
   uint64_t applied_version = 0;
   bool paused = false;
-  double blocked_seconds = 0;  // of the last pause
+  double blocked_seconds = 0;             // of the last pause
+  std::optional<uint64_t> lease_left_ms;  // until the session ends by itself; none: nobody waits for its driver
 };
+
+// Nobody has to end its session: it has a driver that gives signs of life, or soon needs none.
+bool EndsByItself(const EngineReceipt& receipt);
+std::string SessionText(const EngineReceipt& receipt);  // "session 'a' to version 7"
 
 struct EngineReply {
   bool has_answered = false;  // false: nobody there, or not by the deadline, or no HTTP; `message` says which
   bool is_accepted = false;
   std::string message;
   std::optional<EngineReceipt> receipt;  // also of most refusals
+  int64_t wait_ms = 0;                   // not 0: it has done nothing, and is to be asked again after so long (429)
 };
 
 EngineReply ReadEngineReply(const Result<HttpReply>& reply);

@@ -45,6 +45,7 @@ OrderedJson ReceiptJson(SamplerSession& session, const SessionReceipt& receipt) 
         {"applied_ns", receipt.applied_ns},
         {"resumed_ns", receipt.resumed_ns},
         {"blocked_s", has_paused ? static_cast<double>(receipt.resumed_ns - receipt.pause_started_ns) * 1e-9 : 0.0}}}};
+  if (receipt.lease_left_ms) json["lease_left_ms"] = *receipt.lease_left_ms;
   if (!receipt.damage.empty()) json["damage"] = receipt.damage;
   return json;
 }

@@ -18,8 +18,8 @@ namespace {
 using testing::HasSubstr;
 
 JsonShape AnyReply() {
-  JsonShape participant =
-      JsonShape::Object({"state", "applied_version", "target_version", "base_version", "result", "damage", "change_count"});
+  JsonShape participant = JsonShape::Object(
+      {"state", "applied_version", "target_version", "base_version", "result", "damage", "change_count", "lease_left_ms"});
   participant.fields.push_back({"identity", JsonShape::Object({"engine_id", "pid", "start_ticks"})});
   JsonShape shape = JsonShape::Object({"success", "message", "weight_version", "applied", "type", "is_paused", "ready"});
   shape.fields.push_back({"participants", JsonShape::Each(std::move(participant), 10)});
@@ -133,8 +133,13 @@ TEST_F(RoutesTest, ASessionThatIsLeftAloneEndsByItself) {
 
   ASSERT_EQ(Post("/prepare_gpu_delta", R"({"session_id":"t","target_version":2,"lease_ms":2000})").status, 200);
   await("PREPARED");
+  const auto lease_ms = [&] {
+    return Read(Post("/get_gpu_delta_info"))["participants"][0].value("lease_left_ms", uint64_t{9'999});
+  };
+  EXPECT_LE(lease_ms(), 2'000U);
   ASSERT_EQ(Post("/apply_gpu_delta", R"({"session_id":"t"})").status, 200);
   await("RESUMED");
+  EXPECT_EQ(lease_ms(), 9'999U);  // none
   EXPECT_EQ(Read(Ask("GET", "/is_paused"))["is_paused"], false);
   EXPECT_TRUE(model_.Holds(*served_, 2));
 

@@ -133,9 +133,18 @@ Result<SessionReceipt> SamplerSession::Clear() {
   return ReceiptLocked();
 }
 
+// While it prepares or applies it does not end, and what it is given after that is a whole lease.
+std::optional<uint64_t> SamplerSession::LeaseLeftMsLocked() const {
+  if (lease_.count() == 0 || !IsUnderWay(receipt_.state)) return std::nullopt;
+  if (lease_end_ == Deadline::max()) return lease_.count();
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(lease_end_ - std::chrono::steady_clock::now());
+  return std::max<int64_t>(left.count(), 0);
+}
+
 SessionReceipt SamplerSession::ReceiptLocked() const {
   SessionReceipt receipt = receipt_;
   receipt.damage = damage_;
+  receipt.lease_left_ms = LeaseLeftMsLocked();
   if (follower_ != nullptr) receipt.applied_version = follower_->status().version;
   return receipt;
 }

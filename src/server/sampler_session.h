@@ -44,6 +44,8 @@ struct SessionReceipt {
   uint64_t fetched_bytes = 0;
   uint64_t staged_bytes = 0;
   uint64_t kept_bytes = 0;  // left for the next update, once what the last one took is given back
+  std::optional<uint64_t>
+      lease_left_ms;  // until the session ends by itself, if it hears nothing; none: not under way, or no lease
   int64_t pause_started_ns = 0;
   int64_t reader_fence_completed_ns = 0;
   int64_t applied_ns = 0;  // and checked
@@ -145,6 +147,7 @@ class SamplerSession {
   Status StandstillLocked() const;
   void NoteChecked(const WeightsChecksum& checksum);
   void RenewLeaseLocked() { lease_end_ = lease_.count() == 0 ? Deadline::max() : std::chrono::steady_clock::now() + lease_; }
+  std::optional<uint64_t> LeaseLeftMsLocked() const;
   void EndAbandoned(std::unique_lock<std::mutex>& lock);
 
   // Of one call at a time that closes or opens the gate. mutex_ is held where it begins and where it ends; in between it is let

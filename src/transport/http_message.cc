@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::string_view kLineEnd = "\r\n";
 constexpr size_t kMaxHeaderCount = 100;
+constexpr uint64_t kMaxRetryAfterSeconds = 86'400;
 
 constexpr std::array<std::pair<int, std::string_view>, 18> kReasons = {{
     {100, "Continue"},
@@ -194,6 +195,9 @@ Result<HttpReplyHead> ParseHttpReplyHead(std::string_view text) {
     } else if (field.name == "transfer-encoding") {
       if (LowerCase(field.value) != "chunked") return UnsupportedError("the answer's Transfer-Encoding is not chunked");
       head.is_chunked = true;
+    } else if (field.name == "retry-after") {
+      head.retry_after_seconds =
+          static_cast<int64_t>(std::min<uint64_t>(ParseDecimal(field.value).value_or(0), kMaxRetryAfterSeconds));
     }
   }
   if (head.is_chunked && head.body_bytes) return CorruptError("the answer has two lengths");

@@ -53,6 +53,7 @@ struct HttpReplyHead {
   std::string content_type;
   std::optional<uint64_t> body_bytes;
   bool is_chunked = false;
+  int64_t retry_after_seconds = 0;  // 0: it does not say, or by a date
 };
 
 // A reply's head, with the empty line at its end. kCorrupt, kUnsupported as of ParseHttpHead, but that chunks have a length.

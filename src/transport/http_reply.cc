@@ -76,6 +76,7 @@ Result<bool> HttpReplyReader::StepHead() {
   if (head.status < 200) return true;  // the answer is still to come
   reply_.status = head.status;
   reply_.content_type = head.content_type;
+  reply_.retry_after_seconds = head.retry_after_seconds;
   is_chunked_ = head.is_chunked;
   left_bytes_ = head.body_bytes.value_or(0);
   const bool has_body = head.status != 204 && head.status != 304;

@@ -28,11 +28,13 @@ TEST(HttpReplyTest, AReplyIsReadAsItWasWritten) {
   HttpReply reply;
   reply.status = 409;
   reply.body = "{\"success\":false}\n";
+  reply.retry_after_seconds = 7;
   const std::string text = WriteHttpReply(reply);
   const auto read = ParseHttpReply(text);
   ASSERT_TRUE(read.ok()) << read.status().message();
   EXPECT_EQ(read->status, 409);
   EXPECT_EQ(read->body, reply.body);
+  EXPECT_EQ(read->retry_after_seconds, 7);
   EXPECT_EQ(read->content_type, "application/json");
   for (size_t size = 0; size < text.size(); ++size) EXPECT_FALSE(ParseHttpReply(text.substr(0, size)).ok()) << size;
 }

@@ -59,9 +59,11 @@ void DrivenUpdate::NoteStanding(size_t index, int64_t now_ms) {
   if (leads_elsewhere && !serves_target) return NoteOccupied(index, now_ms);
   const bool was_occupied = engine.standing == Standing::kOccupied;
   Enter(&engine, Standing::kKnown, now_ms);
-  const bool is_decided = leads_here && StandsStill(receipt.state);
-  if (!rules_.is_strict || has_roles_ || is_decided) {
+  const bool has_applied = leads_here && StandsStill(receipt.state);
+  if (!rules_.is_strict || has_applied || (has_roles_ && !is_decided_)) {
     AssignRole(index, now_ms);
+  } else if (has_roles_) {
+    CheckApplied(now_ms);
   } else if (was_occupied) {
     LookAgain(now_ms);  // what the others said before is old by now
   }
@@ -95,6 +97,15 @@ void DrivenUpdate::AskAgain(size_t index, const std::string& why, int64_t now_ms
   engines_[index].next_ms = now_ms + PollAfter(now_ms - began_ms_);
   Reconsider(now_ms);
   if (IsUndecided()) LookAgain(now_ms);
+}
+
+// Strict, decided: one engine has to be asked to prepare once more. It is not before those that have applied are known to stand
+// still for it: another driver may have let them go, and taken them on.
+void DrivenUpdate::CheckApplied(int64_t now_ms) {
+  for (DrivenEngine& engine : engines_) {
+    if (engine.standing == Standing::kApplied) Enter(&engine, Standing::kApplying, now_ms);
+  }
+  ++look_count_;
 }
 
 // One engine is not as it was when the decision fell. While no other waits for it with its gate closed it is open again.

@@ -114,10 +114,14 @@ void DrivenUpdate::AssignRoles(int64_t now_ms) {
   for (const auto& [version, count] : counts) {
     if (count >= most) std::tie(base_, most) = std::tie(version, count);
   }
+  AssignKnown(now_ms);
+  has_roles_ = true;
+}
+
+void DrivenUpdate::AssignKnown(int64_t now_ms) {
   for (size_t i = 0; i < engines_.size(); ++i) {
     if (engines_[i].standing == Standing::kKnown) AssignRole(i, now_ms);
   }
-  has_roles_ = true;
 }
 
 void DrivenUpdate::AssignRole(size_t index, int64_t now_ms) {
@@ -148,6 +152,7 @@ void DrivenUpdate::Settle(int64_t now_ms) {
     if (!HasSnapshot()) return LookAgain(now_ms);
     AssignRoles(now_ms);
   }
+  if (has_roles_ && !Any({Standing::kUnknown, Standing::kApplying})) AssignKnown(now_ms);  // of one that was asked again
   if (has_roles_ && !Any({Standing::kUnknown, Standing::kOccupied, Standing::kApart, Standing::kOpening, Standing::kMember,
                           Standing::kPreparing})) {
     Decide(now_ms);

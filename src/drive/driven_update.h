@@ -154,6 +154,7 @@ class DrivenUpdate {
   Standing AfterLeaving(const DrivenEngine& engine) const;
   void AbortAll(int64_t now_ms);
   void AssignRoles(int64_t now_ms);
+  void AssignKnown(int64_t now_ms);
   void AssignRole(size_t index, int64_t now_ms);
   void Settle(int64_t now_ms);
   bool Any(std::initializer_list<Standing> standings) const;
@@ -184,6 +185,7 @@ class DrivenUpdate {
   void NoteRefusal(size_t index, const std::string& message, int64_t now_ms);
   void Decide(int64_t now_ms);
   bool HasSnapshot();
+  void CheckApplied(int64_t now_ms);
   void Reconsider(int64_t now_ms);
   void AskAgain(size_t index, const std::string& why, int64_t now_ms);
   void LookAgain(int64_t now_ms);

@@ -1,9 +1,9 @@
 """Several drivers at one fleet: two that follow the stream and others by hand beside them, while versions come and drivers end.
 
-Imitation engines with their servers, as in fleet_campaign.py. Drivers that follow are killed (kill -9) or stopped (SIGTERM), some
-only once the next one is at work; others drive to the newest version or back to an older one, once in a while each engine by
-itself. Engines and servers are left alone, so nothing may fail: whoever was not killed or stopped must bring all engines to its
-version, and no engine may be dropped, or compute with wrong weights.
+Imitation engines with their servers, as in fleet_campaign.py. Drivers that follow are killed (kill -9) or stopped (SIGTERM),
+some only once the next one is at work; others drive to the newest version or back to an older one, once in a while each
+engine by itself. Engines and servers are left alone, so nothing may fail: whoever was not killed or stopped must bring all
+engines to its version, and no engine may be dropped, or compute with wrong weights.
 
 usage: drivers_campaign.py XORBIT IMITATION_ENGINE [--engines N] [--seconds N] [--seed N] [--dialect sglang|vllm]
 """

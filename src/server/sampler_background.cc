@@ -76,7 +76,8 @@ void SamplerSession::ReleaseLocked(std::unique_lock<std::mutex>& lock) {
   changed_.notify_all();
 }
 
-// The lease has run out. What is neither prepared nor applied is on its way to be, or needs no driver.
+// The lease has run out. What is neither prepared nor applied is on its way to be, and is looked at again; or it needs no
+// driver.
 void SamplerSession::EndAbandoned(std::unique_lock<std::mutex>& lock) {
   lease_end_ = Deadline::max();
   const GateTurn turn(*this, lock);  // nobody has it
@@ -88,7 +89,7 @@ void SamplerSession::EndAbandoned(std::unique_lock<std::mutex>& lock) {
   } else if (receipt_.state == SessionState::kApplied) {
     OpenGate(lock, /*keep_pause=*/false);
     receipt_.result = receipt_.result.empty() ? why : why + "; " + receipt_.result;
-  } else if (receipt_.state == SessionState::kPreparing) {
+  } else if (IsUnderWay(receipt_.state)) {
     RenewLeaseLocked();
   }
 }

@@ -53,6 +53,15 @@ class SessionGateTest : public testing::Test {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
+  // Applied, with a lease that is as short as this machine, loaded as it may be, lets a session live until then. Its id.
+  std::string ApplyWithLease(int lease_ms) {
+    for (;; lease_ms *= 2) {
+      const std::string id = "leased for " + std::to_string(lease_ms);
+      Prepare(id, R"("target_version":4,"lease_ms":)" + std::to_string(lease_ms));
+      if (Post("/apply_gpu_delta", OfSession(id)).status == 200) return id;
+    }
+  }
+  static std::string OfSession(const std::string& id) { return R"({"session_id":")" + id + "\"}"; }
   void ExpectAnswers(const std::string& state, int health) {
     EXPECT_EQ(Ask("GET", "/health").status, health);
     EXPECT_THAT(Ask("GET", "/metrics").body, HasSubstr("xorbit_session_state{state=\"" + state + "\"} 1"));
@@ -75,17 +84,17 @@ class SessionGateTest : public testing::Test {
 
 TEST_F(SessionGateTest, WhileAnEngineFlushesAllIsAnswered) {
   Prepare("s", R"("target_version":4)");
-  ASSERT_EQ(Post("/apply_gpu_delta", R"({"session_id":"s"})").status, 200);
+  ASSERT_EQ(Post("/apply_gpu_delta", OfSession("s")).status, 200);
   engine_.Hold("/flush_cache");
   HttpReply first;
   HttpReply second;
-  std::jthread resuming = PostBeside("/resume_gpu_delta", R"({"session_id":"s"})", &first);
+  std::jthread resuming = PostBeside("/resume_gpu_delta", OfSession("s"), &first);
   engine_.AwaitHeld();
   ExpectAnswers("APPLIED", 200);
-  EXPECT_THAT(Post("/get_gpu_delta_status", R"({"session_id":"s"})").body, HasSubstr("\"message\":\"APPLIED\""));
+  EXPECT_THAT(Post("/get_gpu_delta_status", OfSession("s")).body, HasSubstr("\"message\":\"APPLIED\""));
   EXPECT_EQ(Post("/prepare_gpu_delta", R"({"session_id":"t","target_version":2})").status, 409);
   EXPECT_EQ(Post("/weights_checker", R"({"action":"checksum"})").status, 200);
-  std::jthread again = PostBeside("/resume_gpu_delta", R"({"session_id":"s"})", &second);
+  std::jthread again = PostBeside("/resume_gpu_delta", OfSession("s"), &second);
   EXPECT_TRUE(engine_.is_holding());
   engine_.LetGo();
   resuming.join();
@@ -99,13 +108,12 @@ TEST_F(SessionGateTest, WhileAnEngineFlushesAllIsAnswered) {
 }
 
 TEST_F(SessionGateTest, AnAbandonedSessionIsEndedOnceAndNobodyWaits) {
-  Prepare("s", R"("target_version":4,"lease_ms":50)");
   engine_.Hold("/continue_generation");
-  ASSERT_EQ(Post("/apply_gpu_delta", R"({"session_id":"s"})").status, 200);
+  const std::string id = ApplyWithLease(20);
   engine_.AwaitHeld();  // nobody has resumed it
   ExpectAnswers("APPLIED", 200);
   HttpReply resumed;
-  std::jthread resuming = PostBeside("/resume_gpu_delta", R"({"session_id":"s"})", &resumed);
+  std::jthread resuming = PostBeside("/resume_gpu_delta", OfSession(id), &resumed);
   engine_.LetGo();
   resuming.join();
   EXPECT_THAT(resumed.body, HasSubstr("RESUMED"));
@@ -114,11 +122,10 @@ TEST_F(SessionGateTest, AnAbandonedSessionIsEndedOnceAndNobodyWaits) {
 }
 
 TEST_F(SessionGateTest, ALeaseThatRunsOutWhileADriverResumesEndsNothingTwice) {
-  Prepare("s", R"("target_version":4,"lease_ms":200)");
   engine_.Hold("/flush_cache");
-  ASSERT_EQ(Post("/apply_gpu_delta", R"({"session_id":"s"})").status, 200);
+  const std::string id = ApplyWithLease(200);
   HttpReply resumed;
-  std::jthread resuming = PostBeside("/resume_gpu_delta", R"({"session_id":"s"})", &resumed);
+  std::jthread resuming = PostBeside("/resume_gpu_delta", OfSession(id), &resumed);
   engine_.AwaitHeld();
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   EXPECT_EQ(served_->session().receipt().state, SessionState::kApplied);
@@ -127,6 +134,24 @@ TEST_F(SessionGateTest, ALeaseThatRunsOutWhileADriverResumesEndsNothingTwice) {
   EXPECT_THAT(resumed.body, HasSubstr("RESUMED"));
   EXPECT_EQ(CountOf("/continue_generation"), 1);
   EXPECT_EQ(Ask("GET", "/is_paused").body, "{\"is_paused\":false}\n");
+}
+
+// Whoever applies for longer than his lease gets a whole one after it, and no more.
+TEST_F(SessionGateTest, ALeaseThatRunsOutWhileItIsAppliedCountsAfterwards) {
+  constexpr std::chrono::milliseconds lease{1'000};
+  Prepare("s", R"("target_version":4,"lease_ms":)" + std::to_string(lease.count()));
+  engine_.Hold("/pause_generation");
+  HttpReply applied;
+  std::jthread applying = PostBeside("/apply_gpu_delta", OfSession("s"), &applied);
+  engine_.AwaitHeld();
+  std::this_thread::sleep_for(lease + lease / 2);
+  engine_.LetGo();
+  engine_.Hold("/continue_generation");
+  applying.join();
+  EXPECT_EQ(applied.status, 200) << applied.body;
+  engine_.AwaitHeld();  // nobody has resumed it
+  EXPECT_EQ(served_->session().receipt().state, SessionState::kApplied);
+  engine_.LetGo();
 }
 
 TEST_F(SessionGateTest, PausesAndTheirEndsKeepNobodyWaiting) {
@@ -173,10 +198,10 @@ TEST_F(SessionGateTest, AnEngineThatHasNotGoneOnIsToldToOnceMoreWhileOthersAreAn
 
 TEST_F(SessionGateTest, ATurnThatDoesNotComeIsRefusedAndNothingIsDone) {
   Prepare("s", R"("target_version":4)");
-  ASSERT_EQ(Post("/apply_gpu_delta", R"({"session_id":"s"})").status, 200);
+  ASSERT_EQ(Post("/apply_gpu_delta", OfSession("s")).status, 200);
   engine_.Hold("/flush_cache");
   HttpReply resumed;
-  std::jthread resuming = PostBeside("/resume_gpu_delta", R"({"session_id":"s"})", &resumed);
+  std::jthread resuming = PostBeside("/resume_gpu_delta", OfSession("s"), &resumed);
   engine_.AwaitHeld();
   const HttpReply refused = Post("/pause_generation", R"({"reason":"left behind"})");
   EXPECT_EQ(refused.status, 409);

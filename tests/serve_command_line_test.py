@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -145,6 +146,34 @@ class ServeCommandLineTest(unittest.TestCase):
         self.assert_exact(sampler, "3")
         info = sampler.ask("GET", "/server_info")[1]
         self.assertEqual((info["ready"], info["applied"], info["newest"], info["memory"]), (True, 3, 3, "own"))
+
+    def test_a_store_that_was_put_back_and_published_into_again(self) -> None:
+        for step in (1, 2):
+            self.publish(step)
+        samplers = [self.serve("--follow"), self.serve()]
+        samplers[0].await_version("2")
+        drive = ("drive", "--store", self.store, "--json", "--engines", samplers[1].announced["serving"])
+        self.assertTrue(json.loads(run(*drive).stdout)["all_current"])
+        for version in (1, 2):
+            shutil.rmtree(self.store / "main" / f"v{version:06d}")
+        (self.store / "main/head.json").unlink()
+        for step in (3, 1):  # the same numbers for other weights
+            self.publish(step)
+        deadline = time.monotonic() + 60
+        while "was rewritten" not in samplers[0].ask("GET", "/health")[1]["message"] and time.monotonic() < deadline:
+            time.sleep(0.01)  # until then version 2 may be missing
+        driven = run(*drive, expect=1)
+        engine = json.loads(driven.stdout)["engines"][0]
+        self.assertEqual(engine["result"], "dropped")
+        self.assertIn("was rewritten", driven.stdout)
+        for sampler in samplers:
+            status, health = sampler.ask("GET", "/health")
+            self.assertEqual(status, 503)
+            self.assertIn("was rewritten: its version 2 is another state", health["message"])
+            self.assertEqual(sampler.version(), "2")
+        again = self.serve("--follow")
+        again.await_version("2")
+        self.assert_exact(again, "2")
 
     def test_driving_several(self) -> None:
         samplers = [self.serve("--engine-id", f"engine-{i}") for i in range(3)]

@@ -26,6 +26,7 @@ RankPublisher::RankPublisher(Stream& stream, const Backend& backend, RankPlan pl
 RankPublisher RankPublisher::Make(Stream& stream, const Backend& backend, RankPlan plan, TensorBytes served,
                                   PublishOptions options) {
   RankPublisher publisher(stream, backend, std::move(plan), options);
+  publisher.state_ = stream.info().base;
   publisher.baseline_ = Baseline::CopyOf(publisher.plan_->owned, served, options.encode.threads);
   return publisher;
 }
@@ -57,6 +58,7 @@ Status RankPublisher::ContributeTensors(const PublicationPlace& place, TensorByt
 Status RankPublisher::ContributeBytes(const PublicationPlace& place, std::span<const SegmentBytes> owned,
                                       std::span<const SegmentBytes> shared) {
   XORBIT_RETURN_IF_ERROR(RequireVersion(place.base_version, "publish a delta from"));
+  XORBIT_RETURN_IF_ERROR(stream_->ProveHeld(version_, state_));
   EncodedOwner encoded;
   {
     const Stage stage(options_.timers, "diff + encode");
@@ -91,12 +93,14 @@ Status RankPublisher::ContributeFold(const PublicationPlace& place, CodecId code
 
 Status RankPublisher::CatchUp(uint64_t version, const std::vector<Delta>& chain) {
   if (pending_) return UsageError("rank " + std::to_string(plan_->owner_index) + " waits for a decision; settle it first");
+  XORBIT_ASSIGN_OR_RETURN(const VersionRecord record, stream_->CommittedRecord(version));
   XORBIT_ASSIGN_OR_RETURN(const DecodedChain decoded, DecodedChain::Open(*backend_, chain));
   for (size_t i = 0; i < plan_->owned.size(); ++i) {
     const auto source = decoded.Into(plan_->owned[i], ValueSide::kNone, std::nullopt);
     XORBIT_RETURN_IF_ERROR(baseline_.Forward(i, *source, options_.encode.threads));
   }
   version_ = version;
+  state_ = record.target;
   return {};
 }
 
@@ -137,6 +141,7 @@ Result<bool> RankPublisher::Settle(const VersionRecord& decided) {
   const Stage stage(options_.timers, "baseline");
   XORBIT_RETURN_IF_ERROR(baseline_.Forward(*backend_, stream_->layout(), std::move(pending.payload), options_.encode.threads));
   version_ = decided.version;
+  state_ = decided.target;
   return true;
 }
 

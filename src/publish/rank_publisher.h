@@ -46,7 +46,8 @@ class RankPublisher {
   // Puts this rank's payload and receipt of a publication from the baseline's version into the store. `held[i]` are the bytes
   // of the rank's declared part i, end to end; read only, and only during the call. An update without changes is a payload like
   // any other. kUsage for lengths that are not the parts' or another base version; kExists if this rank gave a receipt for
-  // other weights to this publication (use a new id). After an error, the same call may be made again.
+  // other weights to this publication (use a new id); kRefused if the stream was rewritten and the baseline is none of its
+  // versions any more. After an error, the same call may be made again.
   Status Contribute(const PublicationPlace& place, std::span<const ConstBytes> held);
 
   // The same for a rank that has whole tensors at hand: `tensors` are the canonical bytes, in layout order.
@@ -86,6 +87,7 @@ class RankPublisher {
   std::unique_ptr<RankPlan> plan_;  // does not move, for the baseline refers to its maps
   PublishOptions options_;
   uint64_t version_ = 0;
+  StateDigest state_;  // of that version, when the baseline came to it
   Baseline baseline_;
   std::optional<Pending> pending_;
 };

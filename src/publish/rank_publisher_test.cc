@@ -14,6 +14,7 @@
 #include "publish/fold_publisher.h"
 #include "publish/testing/trainer.h"
 #include "store/fetch.h"
+#include "store/testing/put_back.h"
 #include "transport/folder_store.h"
 
 namespace xorbit {
@@ -193,6 +194,32 @@ TEST_F(RankPublisherTest, ALostPublicationLeavesTheBaselineWhereItWas) {
   ASSERT_TRUE(again.committed());
   for (RankPublisher& rank : ranks) EXPECT_TRUE(rank.Settle(again).value());
   EXPECT_EQ(again.target, trainer.digest());
+}
+
+TEST_F(RankPublisherTest, ATrainerDoesNotPublishOntoAStreamThatWasRewritten) {
+  TestTrainer trainer(random_, 2);
+  Stream stream = Begin(trainer, "run");
+  std::vector<RankPublisher> ranks = Ranks(stream, trainer);
+  std::vector<RankPublisher> former = Ranks(stream, trainer);  // of the copy that the store is put back to
+  for (uint64_t version = 1; version <= 2; ++version) {
+    trainer.Step(random_, 100);
+    const VersionRecord decided = Publish(stream, ranks, trainer, {version - 1, version, "t"}).value();
+    for (RankPublisher& rank : ranks) ASSERT_TRUE(rank.Settle(decided).value());
+  }
+  PutBack(*store_, "run", 0);
+  trainer.Step(random_, 100);
+  EXPECT_THAT(Publish(stream, ranks, trainer, {2, 3, "t"}).status().message(), HasSubstr("has gone back behind version 2"));
+  Stream other = Stream::Open(*store_, "run").value();
+  for (uint64_t version = 1; version <= 2; ++version) {
+    trainer.Step(random_, 100);
+    const VersionRecord decided = Publish(other, former, trainer, {version - 1, version, "u"}).value();
+    for (RankPublisher& rank : former) ASSERT_TRUE(rank.Settle(decided).value());
+  }
+  const Status refused = Publish(stream, ranks, trainer, {2, 3, "t"}).status();
+  EXPECT_EQ(refused.code(), Code::kRefused);
+  EXPECT_THAT(refused.message(), HasSubstr("was rewritten: its version 2 is another state"));
+  EXPECT_EQ(other.NextFree().value(), 3);
+  EXPECT_TRUE(Publish(other, former, trainer, {2, 3, "u"}).ok());
 }
 
 TEST_F(RankPublisherTest, MissingRanksAreNamedAtTheDeadline) {

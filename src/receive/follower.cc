@@ -4,13 +4,6 @@
 
 namespace xorbit {
 
-void Follower::Pin(std::optional<uint64_t> version) {
-  const std::lock_guard lock(mutex_);
-  pinned_ = version;
-  is_woken_ = true;
-  woken_.notify_all();
-}
-
 FollowerStatus Follower::status() const {
   const std::lock_guard lock(mutex_);
   return status_;
@@ -20,7 +13,7 @@ Result<uint64_t> Follower::Wanted() {
   XORBIT_ASSIGN_OR_RETURN(const uint64_t newest, stream_.Newest());
   const std::lock_guard lock(mutex_);
   status_.newest = newest;
-  return pinned_.value_or(newest);
+  return newest;
 }
 
 // One update, towards the version that is wanted when it begins and, if that changed meanwhile, once more from the start:
@@ -29,11 +22,18 @@ Status Follower::Step(bool* is_there) {
   XORBIT_ASSIGN_OR_RETURN(uint64_t wanted, Wanted());
   XORBIT_ASSIGN_OR_RETURN(const std::optional<SessionTarget> pending, receiver_.Pending());
   if (pending) wanted = pending->to;
-  *is_there = wanted == receiver_.version();
-  if (*is_there) return {};
+  // A store that was put back has an older version to offer, which leads nowhere.
+  *is_there = pending ? wanted == receiver_.version() : wanted <= receiver_.version();
+  if (*is_there) return receiver_.CheckHeld();
   XORBIT_RETURN_IF_ERROR(receiver_.Prepare(wanted));
-  XORBIT_ASSIGN_OR_RETURN(const uint64_t now_wanted, Wanted());
-  if (now_wanted != wanted && now_wanted != receiver_.version() && receiver_.is_alone()) {
+  uint64_t now_wanted = wanted;
+  if (receiver_.is_alone()) {
+    XORBIT_ASSIGN_OR_RETURN(const uint64_t next_free, stream_.NextFree());
+    if (next_free > wanted + 1) {
+      XORBIT_ASSIGN_OR_RETURN(now_wanted, Wanted());
+    }
+  }
+  if (now_wanted > wanted) {
     receiver_.Abort();
     {
       const std::lock_guard lock(mutex_);
@@ -50,21 +50,23 @@ Status Follower::Step(bool* is_there) {
     ++status_.applied_count;
     status_.longest_pause_seconds = std::max(status_.longest_pause_seconds, receiver_.report().pause_seconds);
   }
-  return options_.verify_after_apply ? receiver_.Verify() : Status();
+  return {};
 }
 
 // False if a stop was requested.
 bool Follower::Sleep(const std::stop_token& stop, std::chrono::milliseconds time) {
   std::unique_lock lock(mutex_);
-  woken_.wait_for(lock, stop, time, [this] { return is_woken_; });
-  is_woken_ = false;
+  never_.wait_for(lock, stop, time, [] { return false; });
   return !stop.stop_requested();
 }
 
 void Follower::Note(const Status& status) {
+  const Status held = receiver_.CheckHeld();
   const std::lock_guard lock(mutex_);
   status_.state = receiver_.state();
   status_.version = receiver_.version();
+  status_.held_state = receiver_.held_state();
+  if (held.ok() || held.code() == Code::kRefused) status_.rewritten = held.message();
   status_.last_error = status.message();
   if (!status.ok()) ++status_.failed_count;
 }

@@ -1,11 +1,10 @@
-// Keeps a receiver at the newest version, or at the one it is told to hold.
+// Keeps a receiver at the newest version.
 #pragma once
 
 #include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
-#include <optional>
 #include <stop_token>
 #include <string>
 
@@ -18,7 +17,6 @@ struct FollowerOptions {
   // After a failure the pause before the next try doubles, from the first to the last of these.
   std::chrono::milliseconds first_back_off{10};
   std::chrono::milliseconds last_back_off{5'000};
-  bool verify_after_apply = false;  // a full scan after each update, while the engine serves
   // Called by Run after each try to apply; may be empty.
   std::function<void(const SyncReport& report, bool is_applied)> note_update;
 };
@@ -26,12 +24,14 @@ struct FollowerOptions {
 struct FollowerStatus {
   SyncState state = SyncState::kIdle;
   uint64_t version = 0;        // live
+  StateDigest held_state;      // of it
   uint64_t newest = 0;         // in the stream, as last seen
   uint64_t applied_count = 0;  // updates
   uint64_t skipped_count = 0;  // updates let go of because a newer version came while they were prepared
   uint64_t failed_count = 0;   // tries
   double longest_pause_seconds = 0;
   std::string last_error;  // of the last try; empty after a success
+  std::string rewritten;   // Stream::CheckHeld of what is live; empty while it holds
 };
 
 // Run() on one thread; the other calls from any. Stream and receiver must outlive it.
@@ -40,14 +40,12 @@ class Follower {
   Follower(Stream& stream, Receiver& receiver, const FollowerOptions& options)
       : stream_(stream), receiver_(receiver), options_(options) {
     status_.version = receiver.version();
+    status_.held_state = receiver.held_state();
   }
 
   // Returns after a stop was requested: success, with the receiver idle; or what broke the receiver. Everything else is tried
   // again. Versions that come faster than they can be applied are skipped: each update goes to the newest there is.
   Status Run(const std::stop_token& stop);
-
-  // Hold this version, older or newer than the live one, instead of the newest; with nothing, follow the newest again.
-  void Pin(std::optional<uint64_t> version);
 
   FollowerStatus status() const;
 
@@ -62,10 +60,8 @@ class Follower {
   FollowerOptions options_;
 
   mutable std::mutex mutex_;
-  std::condition_variable_any woken_;
-  std::optional<uint64_t> pinned_;  // guarded by mutex_
-  bool is_woken_ = false;           // guarded by mutex_
-  FollowerStatus status_;           // guarded by mutex_
+  std::condition_variable_any never_;
+  FollowerStatus status_;  // guarded by mutex_
 };
 
 }  // namespace xorbit

@@ -1,5 +1,6 @@
 #include "receive/receiver.h"
 
+#include <algorithm>
 #include <cassert>
 
 #include "receive/record_shares.h"
@@ -102,6 +103,7 @@ Status Receiver::Prepare(uint64_t target) {
   if (state_ != SyncState::kIdle) return UsageError("the receiver is " + std::string(NameOf(state_)) + ", not idle");
   Release();
   XORBIT_RETURN_IF_ERROR(engine_.CheckReach());
+  XORBIT_RETURN_IF_ERROR(CheckHeld());
   XORBIT_RETURN_IF_ERROR(FollowEpoch());
   if (target == version_) return {};
   report_ = SyncReport();
@@ -112,6 +114,8 @@ Status Receiver::Prepare(uint64_t target) {
   const Status status = [&]() -> Status {
     XORBIT_RETURN_IF_ERROR(OpenAndStage(target));
     report_.to = session_.to;
+    XORBIT_ASSIGN_OR_RETURN(const VersionRecord record, stream_.CommittedRecord(session_.to));
+    target_state_ = record.target;
     XORBIT_RETURN_IF_ERROR(PreparePayloads());
     XORBIT_ASSIGN_OR_RETURN(receipt_, MakeReceipt());
     return {};
@@ -124,7 +128,20 @@ Status Receiver::Prepare(uint64_t target) {
   if (session_ != SessionTarget()) static_cast<void>(cohort_.AwaitGo({status.message(), session_, {}}));
   if (state_ != SyncState::kBroken) Move(SyncEvent::kFailed);
   Release();
-  return status;
+  return Explain(status, session_ != SessionTarget() ? session_.to : target);
+}
+
+// An update that does not fit may be one of a stream that was rewritten: what is known of the versions on its way is read anew,
+// so that the next try goes by what is there.
+Status Receiver::Explain(const Status& why, uint64_t target) {
+  constexpr uint64_t kMaxRead = 16;
+  if (why.code() == Code::kIo || state_ == SyncState::kBroken) return why;
+  const Status held = stream_.ProveHeld(version_, held_state_);
+  if (held.code() == Code::kRefused) return held;
+  const uint64_t last = std::max(version_, target);
+  const uint64_t first = std::max(std::min(version_, target), last - std::min(last, kMaxRead));
+  for (uint64_t version = first; version <= last; ++version) static_cast<void>(stream_.RecordAnew(version));
+  return why;
 }
 
 void Receiver::Abort() {

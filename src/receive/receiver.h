@@ -82,6 +82,9 @@ class Receiver {
   void SetUpdateOptions(bool release_state, bool validates_inner_hashes);
   // Of what updates have left for the next.
   uint64_t kept_bytes() const { return kept_ == nullptr ? 0 : kept_->byte_count(); }
+  // Whether the stream still says of the live version what it said when it came to be live, as far as the stream was read by
+  // now: Stream::CheckHeld.
+  Status CheckHeld() const { return stream_.CheckHeld(version_, held_state_); }
   // Reads all of live memory, in idle or prepared. kRefused, and broken, if it is not what it should be: stop the engine.
   Status Verify();
 
@@ -91,6 +94,7 @@ class Receiver {
   bool is_alone() const { return !cohort_.partial(); }
   SyncState state() const { return state_; }
   uint64_t version() const { return version_; }
+  const StateDigest& held_state() const { return held_state_; }  // of version(), by its record when it came to be live
   const SyncReport& report() const { return report_; }
 
  private:
@@ -110,6 +114,7 @@ class Receiver {
   Status Recover(uint64_t version);
   void NoteHolding();
   Status CatchUp(const CohortStanding& standing);
+  Status NoteLive(uint64_t version);
   Status FollowEpoch();
   Result<Holding> Scan() const;
   bool LacksGroups() const;
@@ -119,6 +124,7 @@ class Receiver {
   Status OpenAndStage(uint64_t target);
   Status FetchRoute(std::span<const Hop> route);
   Status PreparePayloads();
+  Status Explain(const Status& why, uint64_t target);
   Result<PreparedReceipt> MakeReceipt();
   void AddCallback(const std::string& callback);
 
@@ -143,12 +149,14 @@ class Receiver {
 
   SyncState state_ = SyncState::kIdle;
   uint64_t version_ = 0;
+  StateDigest held_state_;
   Holding holding_;             // of version_,
   uint64_t holding_epoch_ = 0;  // as this epoch's map counts
   std::optional<UndoMemory> undo_;
 
   // Of the update under way, or the last one until it is released; `prepared_` refers to `staged_`.
   SessionTarget session_;
+  StateDigest target_state_;          // of session_.to
   std::unique_ptr<KeptMemory> kept_;  // outlives prepared_
   std::unique_ptr<StagedUpdate> staged_;
   std::unique_ptr<PreparedUpdate> prepared_;

@@ -83,9 +83,16 @@ Status Receiver::Identify(uint64_t version) {
       return RefusedError("frozen tensors in live memory are not those of the stream");
     }
   }
-  version_ = version;
+  XORBIT_RETURN_IF_ERROR(NoteLive(version));
   holding_ = held;
   holding_epoch_ = live_.map->epoch();
+  return {};
+}
+
+Status Receiver::NoteLive(uint64_t version) {
+  XORBIT_ASSIGN_OR_RETURN(const VersionRecord record, stream_.CommittedRecord(version));
+  version_ = version;
+  held_state_ = record.target;
   return {};
 }
 
@@ -142,7 +149,7 @@ Status Receiver::CatchUp(const CohortStanding& standing) {
     XORBIT_RETURN_IF_ERROR(prepared_->Apply());
     XORBIT_RETURN_IF_ERROR(RefreshDerived());
     prepared_->Settle();
-    version_ = staged_->to;
+    XORBIT_RETURN_IF_ERROR(NoteLive(staged_->to));
     holding_.updated += prepared_->report().change;
     Release();
   }

@@ -132,6 +132,7 @@ Status Receiver::ResumeOld(const Status& why) {
 Status Receiver::ResumeNew() {
   prepared_->Settle();
   version_ = session_.to;
+  held_state_ = target_state_;
   holding_.updated += prepared_->report().change;
   Status resumed;
   {

@@ -6,15 +6,11 @@
 
 #include <thread>
 
-#include "backend/cpu/cpu_backend.h"
 #include "base/parallel.h"
-#include "base/testing/seed.h"
-#include "receive/follower.h"
 #include "receive/store_cohort.h"
-#include "receive/testing/live_stream.h"
+#include "receive/testing/receiver_fixture.h"
 #include "tensor/tensor_test_util.h"
 #include "transport/testing/forwarding_store.h"
-#include "transport/testing/memory_store.h"
 
 namespace xorbit {
 namespace {
@@ -25,25 +21,7 @@ const ReceiverOptions kForms[] = {{.threads = 2, .localise_budget_bytes = 0},
                                   {.threads = 2, .keep_undo_log = true},
                                   {.threads = 1, .localise_budget_bytes = uint64_t{1} << 30}};
 
-class ReceiverTest : public testing::Test {
- protected:
-  ReceiverTest() : random_(TestSeed()) {}
-
-  std::unique_ptr<Receiver> Attach(LiveStream& made, WatchingEngine& engine, CohortMember& cohort,
-                                   const ReceiverOptions& options, uint64_t version = 0) {
-    auto receiver = Receiver::Attach(made.stream(), *backend_, engine.memory(), engine, cohort, options, version);
-    EXPECT_TRUE(receiver.ok()) << receiver.status().message();
-    return receiver.ok() ? std::move(receiver).value() : nullptr;
-  }
-  WatchingEngine MakeEngine(const LiveStream& made, uint64_t version = 0) {
-    return WatchingEngine(random_, made, std::move(RandomRanks(random_, made.layout(), 1).front()), version);
-  }
-
-  Random random_;
-  std::unique_ptr<Backend> backend_ = MakeCpuBackend();
-  MemoryStore store_;
-  std::unique_ptr<CohortMember> alone_ = AloneMember();
-};
+class ReceiverTest : public ReceiverFixture {};
 
 TEST_F(ReceiverTest, GoesToAnyVersionAndBack) {
   for (uint64_t round = 0; round < 12; ++round) {
@@ -346,44 +324,6 @@ TEST_F(ReceiverTest, CohortsGoTogether) {
     for (const auto& engine : engines) EXPECT_EQ(engine->served_version(), engines[0]->served_version());
   }
   EXPECT_GT(refused, 0);
-}
-
-TEST_F(ReceiverTest, FollowersReachTheNewestVersion) {
-  LiveStream made(random_, *backend_, store_, 30);
-  constexpr size_t follower_count = 8;
-  std::vector<std::unique_ptr<WatchingEngine>> engines;
-  std::vector<std::unique_ptr<Receiver>> receivers;
-  std::vector<std::unique_ptr<Follower>> followers;
-  std::vector<std::unique_ptr<CohortMember>> members;
-  for (size_t i = 0; i < follower_count; ++i) {
-    engines.push_back(
-        std::make_unique<WatchingEngine>(random_, made, std::move(RandomRanks(random_, made.layout(), 1).front()), 0));
-    members.push_back(AloneMember());
-    receivers.push_back(Attach(made, *engines[i], *members[i], {}));
-    ASSERT_NE(receivers.back(), nullptr);
-    FollowerOptions options;
-    options.poll_interval = milliseconds(1);
-    options.verify_after_apply = i % 2 == 0;
-    followers.push_back(std::make_unique<Follower>(made.stream(), *receivers.back(), options));
-  }
-  std::stop_source stop;
-  const auto all_at = [&](uint64_t version) {
-    return std::ranges::all_of(followers, [&](const auto& follower) { return follower->status().version == version; });
-  };
-  const Status ran = ParallelFor(follower_count + 1, follower_count + 1, [&](uint64_t i) -> Status {
-    if (i > 0) return followers[i - 1]->Run(stop.get_token());
-    made.PublishAll();
-    while (!all_at(30)) std::this_thread::sleep_for(milliseconds(1));
-    for (const auto& follower : followers) follower->Pin(7);
-    while (!all_at(7)) std::this_thread::sleep_for(milliseconds(1));
-    stop.request_stop();
-    return Status();
-  });
-  EXPECT_TRUE(ran.ok()) << ran.message();
-  for (const auto& engine : engines) {
-    EXPECT_EQ(engine->wrong_count(), 0);
-    EXPECT_TRUE(engine->Holds(7));
-  }
 }
 
 }  // namespace

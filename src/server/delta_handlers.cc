@@ -121,6 +121,7 @@ HttpReply HandleDeltaInfo(SamplerSession& session, const ControlFields& fields) 
     return Refusal(session, RefusedError("engine_id is " + Quoted(*fields.engine_id) + ", but this is " +
                                          Quoted(session.identity().engine_id)));
   }
+  if (const Status held = session.ProveHeld(); !held.ok()) return Refusal(session, held);
   return ReplyOf(session, session.receipt());
 }
 

@@ -29,23 +29,23 @@ Result<uint64_t> DiskCheckpoint::Prove() {
   const std::optional<uint64_t> known = version();
   XORBIT_ASSIGN_OR_RETURN(std::vector<FileStamp> stamps, Stamp());
   if (known && stamps == proven_) return *known;
-  SetVersion({});
+  SetHeld({});
   XORBIT_RETURN_IF_ERROR(target_.Recover(RecoveryDirection::kUndo).status());
   // The files' times are taken before the bytes are read: what is changed meanwhile is read again the next time.
   XORBIT_ASSIGN_OR_RETURN(stamps, Stamp());
   XORBIT_ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Open(source_.checkpoint));
-  XORBIT_ASSIGN_OR_RETURN(const uint64_t version, FindVersion(checkpoint));
+  XORBIT_ASSIGN_OR_RETURN(const Held found, FindVersion(checkpoint));
   proven_ = std::move(stamps);
-  SetVersion(version);
-  return version;
+  SetHeld(found);
+  return found.version;
 }
 
-Result<uint64_t> DiskCheckpoint::FindVersion(const Checkpoint& checkpoint) {
+Result<DiskCheckpoint::Held> DiskCheckpoint::FindVersion(const Checkpoint& checkpoint) {
   const std::string name = Quoted(source_.checkpoint.string());
   if (!stream_) {
     XORBIT_ASSIGN_OR_RETURN(const MilesChain chain, MilesChain::Open(source_.store_root, checkpoint.layout()));
     XORBIT_ASSIGN_OR_RETURN(const auto version, chain.VersionOf(checkpoint.all_tensor_bytes(), runtime_.threads));
-    if (version) return *version;
+    if (version) return Held{*version, {}};
     return RefusedError(name + " is no version of the weight_v folders in " + Quoted(source_.store_root.string()) +
                         ": seed it again from a version that is one");
   }
@@ -54,7 +54,7 @@ Result<uint64_t> DiskCheckpoint::FindVersion(const Checkpoint& checkpoint) {
   const StateDigest state =
       runtime_.backend->Scan(checkpoint.layout(), checkpoint.all_tensor_bytes(), ScanScope::kAll, runtime_.threads);
   XORBIT_ASSIGN_OR_RETURN(const std::optional<uint64_t> version, VersionOfState(stream, state));
-  if (version) return *version;
+  if (version) return Held{*version, state};
   return RefusedError(name + " is no version of the stream: make one that is with xorbit pull, in a new folder");
 }
 
@@ -67,7 +67,9 @@ Status DiskCheckpoint::CheckUnchanged() const {
 Result<PulledDisk> DiskCheckpoint::Pull(std::optional<uint64_t> target, const std::optional<std::string>& source_dir) {
   XORBIT_ASSIGN_OR_RETURN(const uint64_t from, Prove());
   Result<PulledDisk> pulled = stream_ ? PullStream(from, target, source_dir) : PullFolders(from, target, source_dir);
-  if (!pulled.ok()) static_cast<void>(Prove());  // what failed may have left another version, or none
+  if (pulled.ok()) return pulled;
+  static_cast<void>(Prove());  // what failed may have left another version, or none
+  XORBIT_RETURN_IF_ERROR(ProveHeld());
   return pulled;
 }
 
@@ -76,7 +78,7 @@ Result<PulledDisk> DiskCheckpoint::PullStream(uint64_t from, std::optional<uint6
   if (source_dir) return RefusedError("the checkpoint follows a stream: leave source_dir out");
   XORBIT_ASSIGN_OR_RETURN(const PulledCheckpoint result,
                           PullCheckpoint(runtime_, store_, source_.stream_id, &target_, source_.checkpoint, target));
-  XORBIT_RETURN_IF_ERROR(NoteProven(result.version));
+  XORBIT_RETURN_IF_ERROR(NoteProven(result.version, result.state));
   return PulledDisk{from, result.version, result.change_count, result.fetched_bytes};
 }
 
@@ -104,7 +106,7 @@ Result<PulledDisk> DiskCheckpoint::PullFolders(uint64_t from, std::optional<uint
   for (const MilesStep& step : way) {
     XORBIT_ASSIGN_OR_RETURN(const ApplySummary applied,
                             ApplyInPlace(runtime_, &target_, source_.checkpoint, {step.folder}, Direction::kForward));
-    XORBIT_RETURN_IF_ERROR(NoteProven(step.version));
+    XORBIT_RETURN_IF_ERROR(NoteProven(step.version, {}));
     pulled.change_count += applied.change_count;
     pulled.version = step.version;
   }
@@ -113,20 +115,51 @@ Result<PulledDisk> DiskCheckpoint::PullFolders(uint64_t from, std::optional<uint
 
 Result<uint64_t> DiskCheckpoint::Newest() { return stream_ ? stream_->Newest() : NewestMilesVersion(source_.store_root); }
 
-Status DiskCheckpoint::NoteProven(uint64_t version) {
+Status DiskCheckpoint::NoteProven(uint64_t version, const StateDigest& state) {
   XORBIT_ASSIGN_OR_RETURN(proven_, Stamp());
-  SetVersion(version);
+  SetHeld(Held{version, state});
   return {};
 }
 
-std::optional<uint64_t> DiskCheckpoint::version() const {
-  const std::lock_guard lock(mutex_);
-  return version_;
+Status DiskCheckpoint::CheckHeld() {
+  const std::optional<Held> now = held();
+  if (!now || !stream_) return {};
+  return NoteHeld(*now, stream_->CheckHeld(now->version, now->state));
 }
 
-void DiskCheckpoint::SetVersion(std::optional<uint64_t> version) {
+Status DiskCheckpoint::ProveHeld() {
+  const std::optional<Held> now = held();
+  if (!now || !stream_) return {};
+  return NoteHeld(*now, stream_->ProveHeld(now->version, now->state));
+}
+
+// What cannot be known now leaves things as they are.
+Status DiskCheckpoint::NoteHeld(const Held& held, const Status& status) {
+  if (!status.ok() && status.code() != Code::kRefused) return {};
   const std::lock_guard lock(mutex_);
-  version_ = version;
+  if (held_ && held_->version == held.version) rewritten_ = status.message();
+  return status;
+}
+
+std::string DiskCheckpoint::rewritten() const {
+  const std::lock_guard lock(mutex_);
+  return rewritten_;
+}
+
+std::optional<DiskCheckpoint::Held> DiskCheckpoint::held() const {
+  const std::lock_guard lock(mutex_);
+  return held_;
+}
+
+std::optional<uint64_t> DiskCheckpoint::version() const {
+  const std::optional<Held> now = held();
+  return now ? std::optional(now->version) : std::nullopt;
+}
+
+void DiskCheckpoint::SetHeld(const std::optional<Held>& held) {
+  const std::lock_guard lock(mutex_);
+  held_ = held;
+  rewritten_.clear();
 }
 
 }  // namespace xorbit

@@ -42,9 +42,16 @@ class DiskCheckpoint {
   // weight_v folders lead forward alone; `source_dir`, if it is named, must be the folder that they are in.
   Result<PulledDisk> Pull(std::optional<uint64_t> target, const std::optional<std::string>& source_dir);
 
+  // As SamplerSession::CheckHeld and ProveHeld, of the version on the disk, which is one of a stream; and what they last said:
+  // empty while it holds. From any thread.
+  Status CheckHeld();
+  Status ProveHeld();
+  std::string rewritten() const;
+
   // The newest version that Pull could bring it to, whatever the checkpoint is. From any thread.
   Result<uint64_t> Newest();
 
+  std::string source_name() const { return stream_ ? stream_->info().stream_id : source_.store_root.string(); }
   bool follows_stream() const { return stream_.has_value(); }
   // As last proven; nothing while nobody knows. From any thread.
   std::optional<uint64_t> version() const;
@@ -52,12 +59,18 @@ class DiskCheckpoint {
  private:
   DiskCheckpoint(const Runtime& runtime, ObjectStore& store, DiskSource source, FileTarget target)
       : runtime_(runtime), store_(store), source_(std::move(source)), target_(std::move(target)) {}
-  Result<uint64_t> FindVersion(const Checkpoint& checkpoint);
+  struct Held {
+    uint64_t version = 0;
+    StateDigest state;  // of a stream's version
+  };
+  Result<Held> FindVersion(const Checkpoint& checkpoint);
   Result<PulledDisk> PullFolders(uint64_t from, std::optional<uint64_t> target, const std::optional<std::string>& source_dir);
   Result<PulledDisk> PullStream(uint64_t from, std::optional<uint64_t> target, const std::optional<std::string>& source_dir);
   Result<std::vector<FileStamp>> Stamp() const;
-  Status NoteProven(uint64_t version);
-  void SetVersion(std::optional<uint64_t> version);
+  Status NoteProven(uint64_t version, const StateDigest& state);
+  void SetHeld(const std::optional<Held>& held);
+  Status NoteHeld(const Held& held, const Status& status);
+  std::optional<Held> held() const;
 
   const Runtime runtime_;
   ObjectStore& store_;
@@ -66,7 +79,8 @@ class DiskCheckpoint {
   std::optional<Stream> stream_;   // none: weight_v folders
   std::vector<FileStamp> proven_;  // of the files when their version was proven
   mutable std::mutex mutex_;
-  std::optional<uint64_t> version_;  // guarded by mutex_
+  std::optional<Held> held_;  // guarded by mutex_, as rewritten_
+  std::string rewritten_;
 };
 
 }  // namespace xorbit

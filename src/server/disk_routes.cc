@@ -29,7 +29,7 @@ OrderedJson VersionsOf(const DiskSampler& sampler) {
 }
 
 HttpReply HandleHealth(DiskSampler& sampler, const ControlFields& /*fields*/) {
-  const Status ready = sampler.engine().Readiness();
+  const Status ready = sampler.Readiness();
   return ready.ok() ? SuccessReply("ready", VersionsOf(sampler)) : FailureReply(503, ready.message());
 }
 
@@ -46,7 +46,7 @@ HttpReply HandleMetrics(DiskSampler& sampler, const ControlFields& /*fields*/) {
     text.One("xorbit_version_lag", "gauge", "How many versions newer the newest one is.", std::max(*newest, *loaded) - *loaded);
   }
   text.One("xorbit_ready", "gauge", "1 while the engine answers and it is known what it has loaded.",
-           sampler.engine().Readiness().ok() ? 1 : 0);
+           sampler.Readiness().ok() ? 1 : 0);
   text.Begin("xorbit_updates_total", "counter", "Loads by what came of them.");
   text.Add(MetricsText::Label("result", "applied"), counts.loaded_count);
   text.Add(MetricsText::Label("result", "failed"), counts.load_failed_count);
@@ -63,7 +63,7 @@ HttpReply HandleMetrics(DiskSampler& sampler, const ControlFields& /*fields*/) {
 }
 
 HttpReply HandleServerInfo(DiskSampler& sampler, const ControlFields& /*fields*/) {
-  const Status ready = sampler.engine().Readiness();
+  const Status ready = sampler.Readiness();
   return PlainReply({{"ready", ready.ok()},
                      {"reason", ready.message()},
                      {"engine_id", sampler.options().engine_id},

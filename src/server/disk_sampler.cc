@@ -56,9 +56,23 @@ Result<uint64_t> DiskSampler::Reload(const ReloadOrder& order, const std::option
   return loaded;
 }
 
+Result<uint64_t> DiskSampler::Newest() {
+  Result<uint64_t> newest = checkpoint_->Newest();
+  (void)checkpoint_->CheckHeld();
+  return newest;
+}
+
+Status DiskSampler::Readiness() {
+  const std::string rewritten = checkpoint_->rewritten();
+  return rewritten.empty() ? engine_.Readiness() : RefusedError(rewritten);
+}
+
 Status DiskSampler::CatchUp() {
-  XORBIT_ASSIGN_OR_RETURN(const uint64_t newest, Newest());
-  if (disk_version() != newest) XORBIT_RETURN_IF_ERROR(Pull({}, {}).status());
+  XORBIT_ASSIGN_OR_RETURN(const uint64_t newest, checkpoint_->Newest());
+  XORBIT_RETURN_IF_ERROR(checkpoint_->CheckHeld());
+  // A stream that was put back has an older version to offer, which leads nowhere.
+  const bool is_there = disk_version() == newest || (follows_stream() && disk_version() > newest);
+  if (!is_there) XORBIT_RETURN_IF_ERROR(Pull({}, {}).status());
   return version() == disk_version() ? Status() : Reload({}, {}).status();
 }
 
@@ -85,6 +99,7 @@ DiskCounts DiskSampler::counts() const {
 
 Result<uint64_t> DiskSampler::LoadProven(const ReloadOrder& order, const std::optional<std::string>& label) {
   XORBIT_ASSIGN_OR_RETURN(const uint64_t version, checkpoint_->Prove());
+  XORBIT_RETURN_IF_ERROR(checkpoint_->ProveHeld());
   if (label && *label != std::to_string(version)) {
     return RefusedError("version " + std::to_string(version) + " is on the disk: pull version " + Quoted(*label) + " first");
   }

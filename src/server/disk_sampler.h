@@ -63,8 +63,10 @@ class DiskSampler {
   // engine that was restarted is had to load again.
   void Follow(const std::stop_token& stop);
 
-  // DiskCheckpoint::Newest.
-  Result<uint64_t> Newest() { return checkpoint_->Newest(); }
+  // DiskCheckpoint::Newest, which has the stream read anew: a good time for CheckHeld.
+  Result<uint64_t> Newest();
+  // Of the engine; and not while the stream says otherwise of the version on the disk.
+  Status Readiness();
   DiskCounts counts() const;
   ServingCounters& replies() { return replies_; }  // of updates nothing is counted there
 
@@ -72,6 +74,8 @@ class DiskSampler {
   const DiskEngine& engine() const { return engine_; }
   std::optional<uint64_t> version() const { return engine_.version(); }
   std::optional<uint64_t> disk_version() const { return checkpoint_->version(); }
+  // Of whom these are versions: a stream's id, or the folder of weight_v folders.
+  std::string source_name() const { return checkpoint_->source_name(); }
   bool follows_stream() const { return checkpoint_->follows_stream(); }
   const DiskSamplerOptions& options() const { return options_; }
 

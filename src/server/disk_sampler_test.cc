@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <thread>
 
 #include "server/served_disk.h"
 #include "server/testing/disk_fixture.h"
@@ -23,6 +24,7 @@ TEST_F(DiskSamplerTest, AStreamIsPulledAndTheEngineLoadsIt) {
   const auto sampler = Open();
   ASSERT_TRUE(sampler.ok()) << sampler.status().message();
   EXPECT_EQ(engine_.loaded(), DigestOf(0));
+  EXPECT_EQ((*sampler)->source_name(), "run");
   HttpReply reply = Post(**sampler, "/pull_weights", R"({"target_version":3})");
   ASSERT_EQ(reply.status, 200) << reply.body;
   EXPECT_EQ(engine_.loaded(), DigestOf(0));  // it goes on with what it has
@@ -36,6 +38,38 @@ TEST_F(DiskSamplerTest, AStreamIsPulledAndTheEngineLoadsIt) {
   ASSERT_EQ(Post(**sampler, "/pull_weights", R"({"target_version":1})").status, 200);  // a stream leads back too
   ASSERT_EQ(Post(**sampler, "/update_weights_from_disk", "").status, 200);
   EXPECT_EQ(engine_.loaded(), DigestOf(1));
+}
+
+TEST_F(DiskSamplerTest, AStreamThatWasRewrittenIsNoticedByAPull) {
+  model_.live().PublishAll();
+  const auto sampler = Open();
+  ASSERT_TRUE(sampler.ok()) << sampler.status().message();
+  ASSERT_EQ(Post(**sampler, "/pull_weights", R"({"target_version":4})").status, 200);
+  ASSERT_EQ(Post(**sampler, "/update_weights_from_disk", "").status, 200);
+  model_.live().PutBackTo(2);
+  model_.live().PublishAll();
+  EXPECT_EQ(Health(**sampler), 200);
+  const HttpReply pulled = Post(**sampler, "/pull_weights", R"({"target_version":"latest"})");
+  EXPECT_EQ(pulled.status, 409);
+  EXPECT_THAT(pulled.body, HasSubstr("was rewritten: its version 4 is another state"));
+  EXPECT_EQ(Health(**sampler), 503);
+  EXPECT_EQ(Post(**sampler, "/update_weights_from_disk", "").status, 409);
+}
+
+TEST_F(DiskSamplerTest, AStreamThatWasRewrittenIsNoticedByWhoFollowsIt) {
+  model_.live().PublishAll();
+  const auto sampler = Open();
+  ASSERT_TRUE(sampler.ok()) << sampler.status().message();
+  const std::jthread following([&](const std::stop_token& stop) { (*sampler)->Follow(stop); });
+  while ((*sampler)->version() != 4) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  model_.live().PutBackTo(2);
+  while (Health(**sampler) != 503) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ((*sampler)->disk_version(), 4);
+  model_.live().PublishAll();
+  while ((*sampler)->counts().last_error.find("was rewritten") == std::string::npos) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ((*sampler)->version(), 4);
 }
 
 TEST_F(DiskSamplerTest, FoldersOfMilesAndSlimeArePulledAsTheirTrainersAsk) {

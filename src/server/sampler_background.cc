@@ -44,6 +44,7 @@ void SamplerSession::PrepareWanted(std::unique_lock<std::mutex>& lock) {
                           std::to_string(receiver.report().to));
   }
   const bool is_broken = receiver.state() == SyncState::kBroken;
+  if (!status.ok()) (void)CheckHeld();
   if (is_broken) (void)sampler_.Hold(std::chrono::steady_clock::now() + options_.gate_deadline);  // it never opens again
   lock.lock();
   if (is_broken || !status.ok()) {

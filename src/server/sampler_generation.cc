@@ -90,6 +90,8 @@ Result<WeightsChecksum> SamplerSession::Checksum() {
   });
   if (!state.ok()) return state.status();
   checksum.state = *state;
+  (void)stream_.RecordAnew(checksum.version);  // where the store cannot be read, what is remembered must do
+  XORBIT_RETURN_IF_ERROR(CheckHeld());
   XORBIT_ASSIGN_OR_RETURN(const VersionRecord record, stream_.CommittedRecord(checksum.version));
   checksum.expected = record.target;
   NoteChecked(checksum);
@@ -113,6 +115,7 @@ Status SamplerSession::Readiness() const {
   if (!broken_.empty()) return RefusedError("broken: " + broken_ + "; start this sampler again");
   if (receipt_.state == SessionState::kPoisoned)
     return RefusedError("poisoned: " + receipt_.result + "; start this sampler again");
+  if (const std::string rewritten = RewrittenLocked(); !rewritten.empty()) return RefusedError(rewritten);
   if (!damage_.empty()) return RefusedError(damage_);
   XORBIT_RETURN_IF_ERROR(sampler_.memory().Readiness());
   if (!fence_reason_.empty()) return RefusedError("fenced: " + fence_reason_ + "; POST /continue_generation lifts it");

@@ -39,6 +39,7 @@ void SamplerSession::EndApply(const Status& status) {
   const std::lock_guard lock(mutex_);
   const Receiver& receiver = sampler_.receiver();
   receipt_.applied_version = receiver.version();
+  held_state_ = receiver.held_state();
   was_current_ = was_current_ || receipt_.applied_version >= newest_at_start_ || (status.ok() && choices_.is_current);
   receipt_.state = SessionState::kApplied;
   RenewLeaseLocked();
@@ -107,7 +108,10 @@ Status SamplerSession::NoteOneCallPrepared() {
 Result<SessionReceipt> SamplerSession::UpdateTo(std::optional<uint64_t> target, const UpdateChoices& choices) {
   if (!target) {
     XORBIT_ASSIGN_OR_RETURN(target, stream_.Newest());
+  } else {
+    XORBIT_RETURN_IF_ERROR(stream_.RecordAnew(*target).status());
   }
+  XORBIT_RETURN_IF_ERROR(CheckHeld());
   XORBIT_RETURN_IF_ERROR(stream_.CommittedRecord(*target).status());
   {
     std::unique_lock lock(mutex_);
@@ -135,6 +139,7 @@ Result<SessionReceipt> SamplerSession::UpdateTo(std::optional<uint64_t> target, 
     }
   }
   EndApply(status);
+  if (!status.ok()) (void)CheckHeld();
   const Result<SessionReceipt> resumed =
       status.ok() ? Resume(std::string(kOneCallId), /*keep_pause=*/false) : Result<SessionReceipt>(status);
   std::unique_lock lock(mutex_);

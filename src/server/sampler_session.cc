@@ -26,6 +26,7 @@ SamplerSession::SamplerSession(Stream& stream, GatedSampler& sampler, const Back
       identity_(ThisSampler(options.engine_id)),
       newest_at_start_(newest_at_start) {
   receipt_.applied_version = sampler.receiver().version();
+  held_state_ = sampler.receiver().held_state();
   was_current_ = receipt_.applied_version >= newest_at_start_;
   if (!options.follows) return;
   FollowerOptions following;
@@ -70,6 +71,8 @@ Status SamplerSession::CheckSessionLocked(const std::string& session_id, Session
 
 Result<SessionReceipt> SamplerSession::Prepare(const SessionOrder& order) {
   if (order.session_id.empty() || order.session_id == kOneCallId) return UsageError("a session needs a session_id");
+  XORBIT_RETURN_IF_ERROR(stream_.RecordAnew(order.target_version).status());
+  XORBIT_RETURN_IF_ERROR(CheckHeld());
   XORBIT_RETURN_IF_ERROR(stream_.CommittedRecord(order.target_version).status());
   const std::lock_guard lock(mutex_);
   if (receipt_.session_id == order.session_id) {

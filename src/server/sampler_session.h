@@ -120,11 +120,15 @@ class SamplerSession {
   // Reads all of live memory. kRefused while the gate is closed. If it is not what it should be the sampler is not ready and
   // refuses updates, which would carry the damage along, until a check finds it whole.
   Result<WeightsChecksum> Checksum();
+  // Reads the record of the applied version anew, unless an update is under way: kRefused if the stream was rewritten since
+  // (Stream::CheckHeld). Then the sampler is not ready and refuses updates, until the stream is again what it was. Success too
+  // if the store cannot be read now.
+  Status ProveHeld();
 
   // Success once a version was applied that is no older than the newest was when the sampler started; otherwise why not.
   Status Readiness() const;
   uint64_t version() const { return receipt().applied_version; }
-  Result<uint64_t> Newest() { return stream_.Newest(); }
+  Result<uint64_t> Newest();
   std::optional<FollowerStatus> follower_status() const;
 
   ServingCounters& counters() { return counters_; }
@@ -146,6 +150,15 @@ class SamplerSession {
   void OpenGate(std::unique_lock<std::mutex>& lock, bool keep_pause);
   Status StandstillLocked() const;
   void NoteChecked(const WeightsChecksum& checksum);
+  // As ProveHeld, by the record as it was last read, and at any time.
+  Status CheckHeld();
+  struct Held {
+    uint64_t version;
+    StateDigest state;
+  };
+  Held HeldLocked() const;
+  Status NoteHeld(const Held& held, const Status& status);
+  std::string RewrittenLocked() const;
   void RenewLeaseLocked() { lease_end_ = lease_.count() == 0 ? Deadline::max() : std::chrono::steady_clock::now() + lease_; }
   std::optional<uint64_t> LeaseLeftMsLocked() const;
   void EndAbandoned(std::unique_lock<std::mutex>& lock);
@@ -192,8 +205,10 @@ class SamplerSession {
   bool is_paused_ = false;  // by PauseGeneration
   std::string fence_reason_;
   bool was_current_ = false;
-  std::string damage_;  // what the last Checksum has found
-  std::string broken_;  // why the follower has ended
+  StateDigest held_state_;  // of the applied version, if it does not follow
+  std::string rewritten_;   // what NoteHeld has last heard, if it does not follow
+  std::string damage_;      // what the last Checksum has found
+  std::string broken_;      // why the follower has ended
 };
 
 }  // namespace xorbit

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "payload/json_fields.h"
 #include "store/checked_text.h"
 #include "store/head_hint.h"
@@ -110,12 +111,7 @@ Result<Stream> Stream::Open(ObjectStore& store, std::string_view stream_id) {
   return stream;
 }
 
-Result<std::optional<VersionRecord>> Stream::Record(uint64_t version) {
-  {
-    const std::lock_guard lock(state_->mutex);
-    const auto known = state_->records.find(version);
-    if (known != state_->records.end()) return std::optional(known->second);
-  }
+Result<std::optional<VersionRecord>> Stream::ReadRecord(uint64_t version) const {
   if (version > kMaxVersion) return std::optional<VersionRecord>();
   const std::string key = VersionRecordKey(state_->info.stream_id, version);
   const Result<std::string> text = GetText(state_->store, key, kMaxVersionRecordBytes);
@@ -128,18 +124,31 @@ Result<std::optional<VersionRecord>> Stream::Record(uint64_t version) {
     return RefusedError(key + " is for another layout");
   // Whoever wrote it may have died before it was on disk; nobody acts on a decision that a power cut could take back.
   XORBIT_RETURN_IF_ERROR(state_->store.Sync(key));
+  return std::optional(std::move(record).value());
+}
+
+Result<std::optional<VersionRecord>> Stream::Record(uint64_t version) {
+  {
+    const std::lock_guard lock(state_->mutex);
+    const auto known = state_->records.find(version);
+    if (known != state_->records.end()) return std::optional(known->second);
+  }
+  XORBIT_ASSIGN_OR_RETURN(std::optional<VersionRecord> record, ReadRecord(version));
+  if (!record) return record;
   const std::lock_guard lock(state_->mutex);
   state_->records.insert({version, *record});
-  return std::optional(std::move(record).value());
+  return record;
 }
 
 // Decided versions have no gaps (Decide sees to it), so the last one is found by doubling and halving: from the hint if there
 // is one that holds, else from what is known.
 Status Stream::FindDecided() {
   uint64_t known = 0;
+  uint64_t forgotten_count = 0;
   {
     const std::lock_guard lock(state_->mutex);
     known = state_->decided_through;
+    forgotten_count = state_->forgotten_count;
   }
   const auto is_decided = [this](uint64_t version) -> Result<bool> {
     XORBIT_ASSIGN_OR_RETURN(const std::optional<VersionRecord> record, Record(version));
@@ -166,7 +175,7 @@ Status Stream::FindDecided() {
     (decided ? known : undecided) = middle;
   }
   const std::lock_guard lock(state_->mutex);
-  state_->decided_through = std::max(state_->decided_through, known);
+  if (state_->forgotten_count == forgotten_count) state_->decided_through = std::max(state_->decided_through, known);
   return {};
 }
 
@@ -176,12 +185,25 @@ Result<uint64_t> Stream::NextFree() {
   return state_->decided_through + 1;
 }
 
+// Where nothing new is found, what was known is asked for again: so whoever polls a stream notices that it was rewritten.
 Result<uint64_t> Stream::Newest() {
-  XORBIT_ASSIGN_OR_RETURN(uint64_t version, NextFree());
-  for (;;) {
-    XORBIT_ASSIGN_OR_RETURN(const VersionRecord record, DecidedRecord(--version));
-    if (record.committed()) return version;  // version 0 is, or Open would have failed
+  constexpr int kMaxAttempts = 3;
+  for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
+    uint64_t known = 0;
+    {
+      const std::lock_guard lock(state_->mutex);
+      known = state_->decided_through;
+    }
+    XORBIT_ASSIGN_OR_RETURN(uint64_t version, NextFree());
+    VersionRecord record;
+    do {
+      XORBIT_ASSIGN_OR_RETURN(record, DecidedRecord(--version));
+    } while (!record.committed());  // version 0 is, or Open would have failed
+    if (version > known) return version;
+    XORBIT_ASSIGN_OR_RETURN(const std::optional<VersionRecord> anew, RecordAnew(version));
+    if (anew == record) return version;
   }
+  return IoError("stream " + Quoted(state_->info.stream_id) + " is being rewritten: try again");
 }
 
 // Whoever walks over versions walks over records that are there: a record with a number of many digits costs nobody a walk over

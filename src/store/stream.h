@@ -22,8 +22,11 @@
 
 namespace xorbit {
 
+struct DecidedTrace;
+
 // Thread-safe; several processes may work on one stream at once. The store must outlive it. Objects never change, so what was
-// read and verified once is remembered. Movable.
+// read and verified once is remembered; an operator who puts back an older copy of the store changes them all the same, which
+// RecordAnew and Newest notice. Movable.
 class Stream {
  public:
   // Writes layout, stream.json and the record of version 0, in this order; success too if all that is there already. kExists
@@ -52,7 +55,17 @@ class Stream {
   Result<VersionRecord> CommittedRecord(uint64_t version);
   // The committed versions up to `newest`, which is decided.
   Result<std::vector<uint64_t>> CommittedVersions(uint64_t newest);
-  // The newest committed version, and the first version on which nothing is decided. Decided versions are 0 ... NextFree() - 1.
+  // --- a store that was put back, and published into again ---
+  // As Record, but read from the store. If it is another one than was remembered, or gone, nothing is remembered any more. kIo
+  // also if the stream itself is gone, as where a disk is not mounted.
+  Result<std::optional<VersionRecord>> RecordAnew(uint64_t version);
+  // For who holds the bytes of a version: whether it is still this state. kRefused, and what to do, if it is another one or
+  // none now. CheckHeld goes by the record as it was last read, ProveHeld by the store.
+  Status CheckHeld(uint64_t version, const StateDigest& state);
+  Status ProveHeld(uint64_t version, const StateDigest& state);
+
+  // The newest committed version, whose record was read by this call, and the first version on which nothing is decided.
+  // Decided versions are 0 ... NextFree() - 1.
   Result<uint64_t> Newest();
   Result<uint64_t> NextFree();
 
@@ -111,6 +124,8 @@ class Stream {
   struct State;
   explicit Stream(std::unique_ptr<State> state);
   static Result<Stream> ReadDescription(ObjectStore& store, std::string_view stream_id);
+  Result<std::optional<VersionRecord>> ReadRecord(uint64_t version) const;
+  Status CheckPresence() const;
   Status FindDecided();
   Status ReadTombstones();
   Result<std::string> ManifestText(const PublicationPlace& place);
@@ -132,7 +147,7 @@ class Stream {
   Result<std::vector<Receipt>> ReadReceipts(const PublicationPlace& place);
   Status CheckCommit(const VersionRecord& record);
   Status CheckParent(const VersionRecord& record);
-  Status FindTraces();
+  Result<DecidedTrace> FindTraces();
   std::unique_ptr<State> state_;
 };
 

@@ -84,10 +84,10 @@ Status Stream::CheckCommit(const VersionRecord& record) {
 }
 
 // Once: what comes later comes with records that this process reads or writes, or under the hint.
-Status Stream::FindTraces() {
+Result<DecidedTrace> Stream::FindTraces() {
   {
     const std::lock_guard lock(state_->mutex);
-    if (state_->trace) return {};
+    if (state_->trace) return *state_->trace;
   }
   const std::string& id = state_->info.stream_id;
   XORBIT_ASSIGN_OR_RETURN(const std::vector<ObjectInfo> objects, state_->store.List(id + "/v"));
@@ -103,12 +103,12 @@ Status Stream::FindTraces() {
   };
   for (const PublicationPlace& place : state_->dead) listed(place.target_version);
   for (const uint64_t version : state_->dead_anchors) listed(version);
-  state_->trace = std::move(trace);
-  return {};
+  state_->trace = trace;
+  return trace;
 }
 
 Status Stream::CheckFree(uint64_t version) {
-  XORBIT_RETURN_IF_ERROR(FindTraces());
+  XORBIT_ASSIGN_OR_RETURN(const DecidedTrace listed, FindTraces());
   const std::string& id = state_->info.stream_id;
   DecidedTrace trace{0, HeadKey(id)};
   const Result<std::string> text = GetText(state_->store, trace.key, kMaxHeadHintBytes);
@@ -117,10 +117,7 @@ Status Stream::CheckFree(uint64_t version) {
   } else if (text.status().code() == Code::kIo) {
     return text.status();
   }
-  if (trace.version < version) {
-    const std::lock_guard lock(state_->mutex);
-    trace = *state_->trace;
-  }
+  if (trace.version < version) trace = listed;
   if (trace.version < version) return {};
   // Another publisher may have decided it just now: records come before their traces.
   XORBIT_ASSIGN_OR_RETURN(const std::optional<VersionRecord> record, Record(version));

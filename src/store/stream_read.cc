@@ -1,6 +1,7 @@
 // The reading side of a stream: which deltas are there, and do they fit the versions that were decided.
 #include <algorithm>
 
+#include "base/text.h"
 #include "store/checked_text.h"
 #include "store/routes.h"
 #include "store/stream_state.h"
@@ -93,9 +94,10 @@ Status Stream::ReadTombstones() {
     if (tombstones->number != next) return CorruptError(key + " has another number than its name");
     XORBIT_RETURN_IF_ERROR(state_->store.Sync(key));
     const std::lock_guard lock(state_->mutex);
+    if (state_->tombstones_read + 1 != next) continue;  // by another thread, or forgotten meanwhile
     state_->dead.insert(tombstones->places.begin(), tombstones->places.end());
     state_->dead_anchors.insert(tombstones->anchors.begin(), tombstones->anchors.end());
-    state_->tombstones_read = std::max(state_->tombstones_read, next);
+    state_->tombstones_read = next;
   }
 }
 
@@ -210,7 +212,9 @@ Result<Edge> Stream::StepEdge(uint64_t version) {
   }
   XORBIT_RETURN_IF_ERROR(ReadManifest(place).status());
   const std::lock_guard lock(state_->mutex);
-  return state_->edges.at(place);
+  const auto edge = state_->edges.find(place);
+  if (edge != state_->edges.end()) return edge->second;
+  return IoError("stream " + Quoted(state_->info.stream_id) + " is being rewritten: try again");
 }
 
 // The common case, one step, takes no listing. Otherwise the versions between the two are looked at, and below them as far as a

@@ -1,4 +1,5 @@
-// What a Stream remembers: objects never change, so whatever was read and verified once holds for good. For stream*.cc only.
+// What a Stream remembers: objects never change, so whatever was read and verified once holds for good, unless the store itself
+// was put back to an older copy. For stream*.cc only.
 #pragma once
 
 #include <map>
@@ -31,8 +32,23 @@ struct Stream::State {
   std::map<PublicationPlace, Edge> edges;                         // those that fit
   std::map<PublicationPlace, std::vector<ManifestOwner>> owners;  // of those
   std::set<Sha256Digest> proven_coverage;                         // PartsDigests of all owners in order, hashed together
+  uint64_t forgotten_count = 0;  // by it who works without the lock knows that it was forgotten
 
   State(ObjectStore& s, StreamInfo i, Layout l) : store(s), info(std::move(i)), layout(std::move(l)) {}
+
+  // All that the store may say otherwise by now; coverage is a fact about the parts alone.
+  void ForgetLocked() {
+    records.clear();
+    decided_through = 0;
+    trace.reset();
+    dead.clear();
+    dead_anchors.clear();
+    tombstones_read = 0;
+    fits.clear();
+    edges.clear();
+    owners.clear();
+    ++forgotten_count;
+  }
 };
 
 }  // namespace xorbit

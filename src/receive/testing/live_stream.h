@@ -10,6 +10,7 @@
 #include "delta/oracle.h"
 #include "receive/engine.h"
 #include "store/stream.h"
+#include "store/testing/put_back.h"
 #include "store/testing/stream_info_of.h"
 #include "tensor/ownership.h"
 #include "tensor/random_live_memory.h"
@@ -51,22 +52,35 @@ class LiveStream {
     const uint64_t version = published_ + 1;
     const PublicationPlace place{version - 1, version, "t"};
     Put(place);
-    const auto manifest = stream_->Seal(place);
+    const auto manifest = trainer().Seal(place);
     ASSERT_TRUE(manifest.ok()) << manifest.status().message();
-    ASSERT_TRUE(stream_->Decide(CommitRecord(*manifest)).ok());
+    ASSERT_TRUE(trainer().Decide(CommitRecord(*manifest)).ok());
     published_ = version;
   }
   void PublishAll() {
     while (published_ < version_count()) Publish();
   }
+  // The store is put back to an older copy, and a trainer that knows nothing of the later versions makes others of them:
+  // Publish().
+  void PutBackTo(uint64_t version) {
+    PutBack(stream_->store(), stream_->info().stream_id, version);
+    for (uint64_t later = version + 1; later < states_.size(); ++later) {
+      RandomTensors next = states_[later - 1];
+      next.Mutate(random_, layout_, 500);
+      states_[later] = std::move(next);
+    }
+    trainer_ = std::make_unique<Stream>(Stream::Open(stream_->store(), stream_->info().stream_id).value());
+    published_ = version;
+  }
   // Another delta between two versions.
   void PublishFold(uint64_t from, uint64_t to) {
     const PublicationPlace place{from, to, std::string(kFoldPublicationId)};
     Put(place);
-    ASSERT_TRUE(stream_->Seal(place).ok());
+    ASSERT_TRUE(trainer().Seal(place).ok());
   }
 
  private:
+  Stream& trainer() { return trainer_ == nullptr ? *stream_ : *trainer_; }
   // Payloads and receipts of random owners.
   void Put(const PublicationPlace& place) {
     const auto owner_count = static_cast<uint32_t>(Between(random_, 1, 3));
@@ -89,8 +103,8 @@ class LiveStream {
       std::vector<const SegmentMap*> segments;
       for (const SegmentMap& map : owners[i]) segments.push_back(&map);
       receipt.parts_sha256 = PartsDigest(layout_, segments);
-      ASSERT_TRUE(stream_->PutPayload(place, *payload).ok());
-      const Status put = stream_->PutReceipt(receipt);
+      ASSERT_TRUE(trainer().PutPayload(place, *payload).ok());
+      const Status put = trainer().PutReceipt(receipt);
       ASSERT_TRUE(put.ok()) << put.message();
     }
   }
@@ -100,6 +114,7 @@ class LiveStream {
   Layout layout_;
   std::vector<RandomTensors> states_;
   std::unique_ptr<Stream> stream_;
+  std::unique_ptr<Stream> trainer_;  // that publishes, if it is another than the receivers'
   uint64_t published_ = 0;
   CodecId codec_ = CodecId::kSparse;
   EncodeOptions encode_;

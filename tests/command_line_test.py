@@ -216,6 +216,7 @@ class CommandLineTest(unittest.TestCase):
         run("apply", self.steps[2], delta, "-o", self.work / "x", expect=1)
         run("apply", self.steps[0], delta, expect=2)
         run("apply", self.steps[0], "-o", self.work / "x", expect=2)
+        self.assertIn("needs --in-place", run("apply", self.steps[0], "--undo", expect=2).stderr)
         run("diff", self.steps[0], self.steps[1], "-o", self.work / "x", "--codec", "gzip", expect=2)
         for codec in (["--codec", "sparse"], ["--codec", "lz4"], []):  # a level of a Zstd that is not there
             refused = run("diff", self.steps[0], self.steps[1], "-o", self.work / "x", *codec, "--zstd-level", 3, expect=2)
@@ -227,6 +228,7 @@ class CommandLineTest(unittest.TestCase):
         run("demo", "--megabytes", "nan", expect=2)
         run("bench", "--gigabytes", "nan", expect=2)
         run("bench", "--backend", "tpu", expect=2)
+        self.assertRegex(run("bench", "--help").stdout, r"--no-payload-hash\s")
         unheard = ["--trainers", 2], ["--kills"], ["--gbps", 9], ["--share", 5], ["--csv", self.work / "x"], ["--scratch", "x"]
         for options in unheard:  # what would change nothing is refused
             run("bench", *options, "--gigabytes", 0.01, expect=2)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import resource
 import shutil
 import signal
@@ -222,12 +223,47 @@ class StoreCommandLineTest(unittest.TestCase):
             self.assertIn("restore it", error)
             self.record(4).write_bytes(record)
         self.record(4).unlink()
-        self.assertEqual(answer("log", self.store)["versions"][0]["version"], 3)
+        self.assertEqual(self.listed_and_lost(), ([3, 2, 1, 0], ["v000004/version.json"]))
         run("pull", self.store, self.sampler, expect=1)  # it holds what the store no longer knows
         self.assertEqual(digest(self.sampler), self.digests[4])
         self.record(4).write_bytes(record)
         self.assertEqual(answer("publish", self.store, self.steps[0])["version"], 5)
         self.expect_pull(5, state=0)
+
+    def listed_and_lost(self) -> tuple[list[int], list[str]]:
+        shown = json.loads(run("log", self.store, "--json", expect=1).stdout)
+        lost = [re.search(r"v\d+/version\.json", message).group() for message in shown["lost"]]
+        return [entry["version"] for entry in shown["versions"]], lost
+
+    def test_log_lists_what_is_there_and_names_what_is_lost(self) -> None:
+        self.publish_all()
+        self.assertEqual(answer("log", self.store)["lost"], [])
+        records = {version: self.record(version).read_bytes() for version in range(5)}
+        self.record(2).write_bytes(b"damaged")
+        self.assertEqual(self.listed_and_lost(), ([4, 3, 1, 0], ["v000002/version.json"]))
+        self.record(2).unlink()
+        self.assertEqual(self.listed_and_lost(), ([4, 3, 1, 0], ["v000002/version.json"]))
+        self.assertIn("v000002/version.json is missing", run("log", self.store, expect=1).stdout)
+        (self.store / "main/head.json").unlink()  # then the newest version is not found by it
+        self.record(3).unlink()
+        self.assertEqual(self.listed_and_lost(), ([4, 1, 0], ["v000003/version.json", "v000002/version.json"]))
+        for version in (2, 3):
+            self.record(version).write_bytes(records[version])
+        self.assertEqual(len(answer("log", self.store)["versions"]), 5)
+
+    def test_one_size_whoever_tells_it(self) -> None:
+        self.publish_all()
+        published = answer("publish", self.store, self.steps[3])
+        deltas = answer("log", self.store)["versions"][0]["deltas"]
+        size = next(delta["bytes"] for delta in deltas if delta["from"] == 4)
+        self.assertEqual(published["payload_bytes"] + published["manifest_bytes"], size)
+        out = self.work / "delta"
+        made = answer("diff", self.steps[3], self.steps[4], "-o", out)
+        sent = made["payload_bytes"] + made["manifest_bytes"]
+        shown = answer("inspect", out)
+        self.assertEqual(shown["fetched_bytes"], sent)
+        self.assertEqual(shown["bits_per_change"], made["bits_per_change"])
+        self.assertAlmostEqual(made["bits_per_change"], 8 * sent / made["changed_elements"])
 
     def test_a_lost_stream_is_not_begun_again(self) -> None:
         self.publish_all()

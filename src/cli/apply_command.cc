@@ -44,6 +44,9 @@ Result<Answer> RunRollBack(Session& session, const ApplyOptions& options) {
 
 Result<Answer> RunApply(Session& session, const ApplyOptions& options) {
   if (options.undo && options.in_place && options.chain.empty()) return RunRollBack(session, options);
+  if (options.undo && options.chain.empty()) {
+    return UsageError("--undo without deltas takes an interrupted apply back, and needs --in-place");
+  }
   if (options.chain.empty()) return UsageError("give at least one DELTA to apply");
   if (options.in_place == !options.out.empty()) return UsageError("give either -o OUT or --in-place");
   const std::vector<fs::path> chain(options.chain.begin(), options.chain.end());

@@ -74,7 +74,7 @@ void AddEndToEndBenchOptions(CLI::App* command, EndToEndBenchOptions* options) {
                  "With --end-to-end: an update leaves its slots and staging memory to the next (default: given back)")
       ->needs(end_to_end);
   command
-      ->add_flag("!--no-payload-hash", options->validates_payload_hash,
+      ->add_flag("--no-payload-hash", options->skips_payload_hash,
                  "With --end-to-end: do not compare the hashes of inner frames; lengths and digests are compared")
       ->needs(end_to_end);
   command->add_option("--trace", options->trace, "With --end-to-end: a file for a Chrome trace, as Perfetto shows it")
@@ -90,7 +90,7 @@ Result<Answer> RunEndToEndBench(const EndToEndBenchOptions& options) {
   run.serving = options.serving;
   run.decoder = options.decoder;
   run.keeps_state = options.keeps_state;
-  run.validates_payload_hash = options.validates_payload_hash;
+  run.validates_payload_hash = !options.skips_payload_hash;
   run.wants_spans = !options.trace.empty();
   XORBIT_ASSIGN_OR_RETURN(const auto codec, (CodecOptions{.codec = options.codec}.Find()));
   run.codec = *codec;

@@ -14,7 +14,7 @@ struct EndToEndBenchOptions {
   bool serving = false;
   std::string decoder;
   bool keeps_state = false;
-  bool validates_payload_hash = true;
+  bool skips_payload_hash = false;
   std::string trace;
   // Given with the command's other options.
   bool on_device = false;

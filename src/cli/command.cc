@@ -75,6 +75,10 @@ std::string HumanBytes(double bytes) {
   return fmt::format("{:.{}f} {}", bytes, bytes < 9.995 ? 2 : (bytes < 99.95 ? 1 : 0), kUnits[unit]);
 }
 
+double BitsPerChange(double bytes, uint64_t change_count) {
+  return change_count == 0 ? 0 : bytes * 8 / static_cast<double>(change_count);
+}
+
 std::string Counted(uint64_t count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }

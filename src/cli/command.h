@@ -92,6 +92,8 @@ void AddCodecOptions(CLI::App* command, CodecOptions* options);
 
 // "1.23 GB", decimal units, three significant digits.
 std::string HumanBytes(double bytes);
+// Of a delta's bytes: payloads and manifest, which is what is sent. 0 where nothing has changed.
+double BitsPerChange(double bytes, uint64_t change_count);
 // "1 delta", "2 deltas".
 std::string Counted(uint64_t count, std::string_view noun);
 // "12.3 ms", "1.23 s".

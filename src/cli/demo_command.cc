@@ -92,7 +92,7 @@ Status DiffSteps(Demo* demo) {
     const Stopwatch watch;
     XORBIT_ASSIGN_OR_RETURN(const DeltaSummary summary, MakeDelta(*demo->runtime, old_checkpoint, new_checkpoint, delta, {}));
     row.diff_s = watch.seconds();
-    row.delta_bytes = summary.payload_bytes + summary.manifest_bytes;
+    row.delta_bytes = summary.sent_bytes();
     XORBIT_ASSIGN_OR_RETURN(const UpdateReport update, MeasureUpdate(*demo->runtime, old_checkpoint, new_checkpoint, {}, {}));
     row.change_count = update.change_count;
     row.element_count = update.element_count;
@@ -126,7 +126,7 @@ Status ApplyFolded(Demo* demo) {
   const Stopwatch fold_watch;
   XORBIT_ASSIGN_OR_RETURN(const DeltaSummary summary, FoldDeltas(*demo->runtime, demo->deltas, delta, &base, {}));
   demo->folded.diff_s = fold_watch.seconds();
-  demo->folded.delta_bytes = summary.payload_bytes + summary.manifest_bytes;
+  demo->folded.delta_bytes = summary.sent_bytes();
   demo->folded.change_count = summary.manifest.change_count;
   demo->folded.element_count = demo->rows.front().element_count;
   const Stopwatch apply_watch;
@@ -210,8 +210,7 @@ std::string RowText(const std::string& name, const StepRow& row) {
   const auto ratio = [](double value) { return value > 0 ? fmt::format("{:.3f}", value) : std::string("-"); };
   return fmt::format("{:<8} {:>9} {:>7.3f}% {:>9} {:>7.2f} {:>10} {:>9} {:>9} {:>9}\n", name, row.change_count,
                      100 * changes / static_cast<double>(row.element_count), HumanBytes(bytes),
-                     row.change_count == 0 ? 0 : bytes * 8 / changes,
-                     ratio(row.entropy_bytes > 0 ? bytes / row.entropy_bytes : 0),
+                     BitsPerChange(bytes, row.change_count), ratio(row.entropy_bytes > 0 ? bytes / row.entropy_bytes : 0),
                      ratio(row.miles_bytes > 0 ? bytes / static_cast<double>(row.miles_bytes) : 0), HumanSeconds(row.diff_s),
                      HumanSeconds(row.apply_s));
 }

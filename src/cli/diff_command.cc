@@ -33,10 +33,8 @@ Result<LayoutRules> RulesOf(const DiffOptions& options) {
 
 Answer Describe(const DiffOptions& options, const DeltaSummary& summary, const StageTimers& timers) {
   const Manifest& manifest = summary.manifest;
-  const uint64_t total = summary.payload_bytes + summary.manifest_bytes;
-  const double bits = manifest.change_count == 0
-                          ? 0
-                          : 8.0 * static_cast<double>(summary.payload_bytes) / static_cast<double>(manifest.change_count);
+  const auto total = static_cast<double>(summary.sent_bytes());
+  const double bits = BitsPerChange(total, manifest.change_count);
   Answer answer;
   answer.fields = {{"delta", options.out},
                    {"codec", FindCodec(manifest.codec)->name()},
@@ -49,9 +47,9 @@ Answer Describe(const DiffOptions& options, const DeltaSummary& summary, const S
                    {"base", ToText(manifest.base)},
                    {"target", ToText(manifest.target)},
                    {"timings", TimingsOf(timers)}};
-  answer.text = fmt::format("{}: {} for {} of weights, {} changed, {:.2f} bits a change, {}\n", options.out,
-                            HumanBytes(static_cast<double>(total)), HumanBytes(static_cast<double>(manifest.total_bytes)),
-                            Counted(manifest.change_count, "element"), bits, HumanSeconds(timers.TotalSeconds()));
+  answer.text = fmt::format("{}: {} for {} of weights, {} changed, {:.2f} bits a change, {}\n", options.out, HumanBytes(total),
+                            HumanBytes(static_cast<double>(manifest.total_bytes)), Counted(manifest.change_count, "element"),
+                            bits, HumanSeconds(timers.TotalSeconds()));
   return answer;
 }
 

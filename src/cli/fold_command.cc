@@ -34,10 +34,10 @@ Result<Answer> RunFold(Session& session, const FoldOptions& options) {
                    {"base", ToText(summary.manifest.base)},
                    {"target", ToText(summary.manifest.target)},
                    {"timings", TimingsOf(session.timers())}};
-  answer.text = fmt::format("{}: {} folded into {}, {} changed{}\n", options.out, Counted(chain.size(), "delta"),
-                            HumanBytes(static_cast<double>(summary.payload_bytes + summary.manifest_bytes)),
-                            Counted(summary.manifest.change_count, "element"),
-                            summary.manifest.has_digests ? "" : "; without tile digests, give --checkpoint to have them");
+  answer.text =
+      fmt::format("{}: {} folded into {}, {} changed{}\n", options.out, Counted(chain.size(), "delta"),
+                  HumanBytes(static_cast<double>(summary.sent_bytes())), Counted(summary.manifest.change_count, "element"),
+                  summary.manifest.has_digests ? "" : "; without tile digests, give --checkpoint to have them");
   return answer;
 }
 

@@ -14,10 +14,6 @@ struct InspectOptions {
   bool all = false;
 };
 
-double BitsPerChange(double bytes, uint64_t change_count) {
-  return change_count == 0 ? 0 : bytes * 8 / static_cast<double>(change_count);
-}
-
 Json Fields(const Delta& delta, const std::vector<TensorReport>& tensors) {
   const Manifest& manifest = delta.manifest;
   Json owners = Json::array();

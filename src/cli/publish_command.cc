@@ -38,6 +38,7 @@ Result<Answer> RunPublish(Session& session, const PublishCommandOptions& options
                    {"version", published.version},
                    {"state", ToText(published.state)},
                    {"payload_bytes", published.payload_bytes},
+                   {"manifest_bytes", published.manifest_bytes},
                    {"folds", published.fold_count},
                    {"folds_error", published.folds.ok() ? Json(nullptr) : Json(published.folds.message())},
                    {"changed_elements", published.manifest ? published.manifest->change_count : 0},
@@ -45,7 +46,7 @@ Result<Answer> RunPublish(Session& session, const PublishCommandOptions& options
   if (published.manifest) {
     answer.text = fmt::format("{} version {}: {} changed, {}{}\n", published.stream_id, published.version,
                               Counted(published.manifest->change_count, "element"),
-                              HumanBytes(static_cast<double>(published.payload_bytes)),
+                              HumanBytes(static_cast<double>(published.sent_bytes())),
                               published.fold_count == 0 ? "" : ", " + Counted(published.fold_count, "fold"));
     if (!published.folds.ok()) {
       answer.text += fmt::format("published, but its folds could not be written ({}): receivers take more deltas to it\n",

@@ -72,7 +72,7 @@ Result<Answer> RunServeDisk(Session& session, const ServeOptions& options, const
   disk.engine.token = request.engine->token;
   XORBIT_ASSIGN_OR_RETURN(const auto store, OpenStore(session.runtime(), options.store, /*may_create=*/false));
   XORBIT_ASSIGN_OR_RETURN(const auto served, ServedDisk::Start(session.runtime(), *store, request, disk));
-  const std::string source = served->sampler().follows_stream() ? "a stream" : "weight_v folders";
+  const std::string source = served->sampler().source_name();
   {
     const GracefulStop graceful([&] { served->Stop(); });
     XORBIT_RETURN_IF_ERROR(Announce(served->port(), request, served->sampler().version().value_or(0), source, json));

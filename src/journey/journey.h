@@ -42,6 +42,7 @@ struct DeltaSummary {
   Manifest manifest;
   uint64_t payload_bytes = 0;   // all .xob files
   uint64_t manifest_bytes = 0;  // manifest.json
+  uint64_t sent_bytes() const { return payload_bytes + manifest_bytes; }
 };
 
 // Writes the delta old_checkpoint -> new_checkpoint as the folder `delta`, whole or not at all. kRefused if the layouts differ

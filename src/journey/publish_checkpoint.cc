@@ -173,6 +173,7 @@ Status PublishNext(const Runtime& runtime, Stream& stream, const Checkpoint& che
   published->version = next;
   published->state = manifest.target;
   for (const ManifestOwner& owner : manifest.owners) published->payload_bytes += owner.byte_count;
+  published->manifest_bytes = StreamManifestText(manifest).size();
   published->manifest = manifest;
   const Stage stage(runtime.timers, "folds");
   const Result<size_t> fold_count = PublishFolds(stream, publishers, request.marks, {});

@@ -31,6 +31,8 @@ struct PublishedCheckpoint {
   StateDigest state;
   std::optional<Manifest> manifest;  // of the delta from the version before; none for version 0
   uint64_t payload_bytes = 0;
+  uint64_t manifest_bytes = 0;
+  uint64_t sent_bytes() const { return payload_bytes + manifest_bytes; }
   size_t fold_count = 0;
   Status folds;  // why some could not be written: the version is published all the same, and receivers take more deltas to it
 };

@@ -144,6 +144,20 @@ TEST_F(DriveTest, SeveralDriversDoNotHurtEachOther) {
   ExpectAllServe(4);
 }
 
+TEST_F(DriveTest, AnEngineThatTakesFewRequestsIsAskedWhenItSays) {
+  model_.request().requests_per_second = 2;
+  StartEngines(2);
+  model_.live().PublishAll();
+  Stream stream = Stream::Open(model_.store(), "").value();
+  for (const uint64_t version : {1, 2}) {
+    DriveRequest request = Request();
+    request.version = version;
+    const DriveReport report = DriveOnce(stream, request).value();
+    EXPECT_TRUE(report.all_current()) << report.abort_reason;
+  }
+  ExpectAllServe(2);
+}
+
 TEST_F(DriveTest, AWrongTokenIsSaidAndNoVersionMadeUp) {
   model_.request().access.admin_token = "secret";
   StartEngines(1);

@@ -51,6 +51,11 @@ class Sampler:
     def version(self) -> str:
         return self.ask("GET", "/get_weight_version")[1]["weight_version"]
 
+    def metric(self, name: str) -> float:
+        with urllib.request.urlopen(self.announced["serving"] + "/metrics", timeout=60) as reply:
+            lines = reply.read().decode().splitlines()
+        return next(float(line.split()[1]) for line in lines if line.startswith(name + " "))
+
     def await_version(self, version: str) -> None:
         deadline = time.monotonic() + 60
         while self.version() != version:
@@ -103,6 +108,38 @@ class ServeCommandLineTest(unittest.TestCase):
         self.assertEqual(sampler.stop()[0], 0)
         refused = run("serve", "--attach", self.folder / "nothing", "--store", self.store, "--start-newest", 64, expect=2)
         self.assertIn("--start-newest", refused.stderr)
+
+    def test_servers_of_one_host_fetch_a_payload_once(self) -> None:
+        cache = self.folder / "cache"
+        samplers = [self.serve("--host-cache", cache) for _ in range(3)]
+
+        def update(version: int) -> list[int]:
+            self.publish(version)
+            before = [sampler.metric("xorbit_host_cache_fetched_bytes_total") for sampler in samplers]
+            for sampler in samplers:
+                status, reply = sampler.post("/update_weights_from_gpu_delta", target_version=version)
+                self.assertEqual(status, 200, reply)
+                self.assert_exact(sampler, str(version))
+            return [
+                sampler.metric("xorbit_host_cache_fetched_bytes_total") - a for sampler, a in zip(samplers, before, strict=True)
+            ]
+
+        fetched = update(1)
+        self.assertGreater(fetched[0], 0)
+        self.assertEqual(fetched[1:], [0, 0])
+        # A copy that is damaged is not believed, and not kept.
+        self.publish(2)
+        payload = next(self.store.glob("main/v000002/**/*.xob"))
+        name = str(payload.relative_to(self.store)).replace("/", "%")
+        whole = payload.read_bytes()
+        (cache / name).write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+        for sampler in samplers:
+            self.assertEqual(sampler.post("/update_weights_from_gpu_delta", target_version=2)[0], 200)
+            self.assert_exact(sampler, "2")
+        self.assertEqual((cache / name).read_bytes(), whole)
+        cache.chmod(0o777)
+        refused = run("serve", self.steps[0], "--store", self.store, "--host-cache", cache, expect=1)
+        self.assertIn("others may write", refused.stderr)
 
     def test_an_update_step_by_step(self) -> None:
         sampler = self.serve("--engine-id", "engine-a")

@@ -37,7 +37,7 @@ void AddObjects(const EndToEndRun& run, const std::vector<LinkedObject>& objects
     sum.sent_ns = std::min(sum.sent_ns, object.sent_ns);
     sum.landed_ns = std::max(sum.landed_ns, object.landed_ns);
     sum.byte_count += object.byte_count;
-    if (!object.key.ends_with(".xob")) continue;
+    if (!IsPayloadKey(object.key)) continue;
     sum.payload_arrived_ns = std::max(sum.payload_arrived_ns, object.arrives_ns);
     sum.payload_landed_ns = std::max(sum.payload_landed_ns, object.landed_ns);
   }

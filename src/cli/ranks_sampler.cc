@@ -13,6 +13,7 @@
 #include "cli/ranks_run.h"
 #include "receive/receiver.h"
 #include "receive/store_cohort.h"
+#include "store/store_keys.h"
 #include "transport/folder_store.h"
 #include "transport/host_cache.h"
 
@@ -154,7 +155,7 @@ class Sampler {
     FileOps& ops = PosixFileOps();
     XORBIT_ASSIGN_OR_RETURN(far_, OpenFolderStore(ops, run_.store));
     HostCacheOptions cache;
-    cache.keeps = [](std::string_view key) { return key.ends_with(".xob"); };
+    cache.keeps = IsPayloadKey;
     near_ = OpenHostCache(*far_, ops, run_.cache, cache, &slot_.fetched);
     XORBIT_ASSIGN_OR_RETURN(Stream stream, Stream::Open(*near_, kRanksStream));
     stream_ = std::make_unique<Stream>(std::move(stream));

@@ -19,6 +19,7 @@ namespace {
 
 struct ServeOptions {
   StoreOptions store;
+  HostCacheChoice host_cache;
   std::string admin_token_file;
   std::string read_token_file;
   std::string engine;
@@ -70,8 +71,8 @@ Result<Answer> RunServeDisk(Session& session, const ServeOptions& options, const
   disk.engine.url = request.engine->url;
   disk.engine.endpoint = request.engine->endpoint;
   disk.engine.token = request.engine->token;
-  XORBIT_ASSIGN_OR_RETURN(const auto store, OpenStore(session.runtime(), options.store, /*may_create=*/false));
-  XORBIT_ASSIGN_OR_RETURN(const auto served, ServedDisk::Start(session.runtime(), *store, request, disk));
+  XORBIT_ASSIGN_OR_RETURN(const auto near, OpenNearStore(session.runtime(), options.store, options.host_cache));
+  XORBIT_ASSIGN_OR_RETURN(const auto served, ServedDisk::Start(session.runtime(), near->store(), request, disk));
   const std::string source = served->sampler().source_name();
   {
     const GracefulStop graceful([&] { served->Stop(); });
@@ -108,7 +109,8 @@ Result<Answer> RunServe(Session& session, const ServeOptions& options, bool json
   std::optional<LineLog> log;
   if (options.log) request.log = [&lines = log.emplace(STDERR_FILENO)](const std::string& line) { lines.Add(line); };
   if (!options.disk.empty()) return RunServeDisk(session, options, request, json);
-  XORBIT_ASSIGN_OR_RETURN(const auto store, OpenStore(session.runtime(), options.store, /*may_create=*/false));
+  XORBIT_ASSIGN_OR_RETURN(const auto near, OpenNearStore(session.runtime(), options.store, options.host_cache));
+  if (near->cache) request.host_fetched = &near->fetched;
   Runtime runtime = session.runtime();
   std::unique_ptr<Backend> cuda_backend;
   if (options.backend == "cuda") {
@@ -116,7 +118,7 @@ Result<Answer> RunServe(Session& session, const ServeOptions& options, bool json
     runtime.backend = cuda_backend.get();
     request.device = options.device;
   }
-  XORBIT_ASSIGN_OR_RETURN(const auto served, ServedSampler::Start(runtime, *store, request));
+  XORBIT_ASSIGN_OR_RETURN(const auto served, ServedSampler::Start(runtime, near->store(), request));
   const std::string stream = served->session().stream().info().stream_id;
   if (!served->advice().empty()) Warn(served->advice());
   {
@@ -151,6 +153,7 @@ void AddServeCommand(CLI::App& app, Invocation* invocation) {
   command->add_option("--device", options->device, "With cuda: the device that a checkpoint is loaded onto (0)");
   command->add_option("--store", options->store.store, "A folder, local or on a network file system")->required();
   command->add_option("--stream", options->store.stream_id, "Which stream; may be left out while the store has one");
+  AddHostCacheOptions(command, &options->host_cache);
   command->add_option("--port", request.port, "Where to listen; 0: the system chooses, and it is printed (0)");
   command->add_option("--address", request.address, "An IPv4 address of this machine (127.0.0.1)");
   command->add_flag("--follow", request.follows, "Take every new version by itself; updates over HTTP are refused then");

@@ -31,6 +31,10 @@ void AddUpdates(SamplerSession& session, const ServingCounts& counts, MetricsTex
     text->One("xorbit_longest_pause_seconds", "gauge", "The longest pause of all updates.", follower->longest_pause_seconds);
   }
   text->One("xorbit_fetched_bytes_total", "counter", "Bytes of manifests and payloads.", counts.fetched_bytes);
+  if (const HostCacheCounts* fetched = session.options().host_fetched; fetched != nullptr) {
+    text->One("xorbit_host_cache_fetched_bytes_total", "counter",
+              "Bytes of payloads that this server fetched for all of its host.", fetched->bytes.load());
+  }
   text->One("xorbit_changed_elements_total", "counter", "Elements that updates have changed.", counts.change_count);
   text->One("xorbit_pause_seconds_total", "counter", "Time for which the receiver had the engine paused.",
             counts.pause_seconds);

@@ -16,6 +16,7 @@
 #include "server/sampler_identity.h"
 #include "server/serving_counters.h"
 #include "server/session_state.h"
+#include "transport/host_cache.h"
 
 namespace xorbit {
 
@@ -27,7 +28,8 @@ struct SessionOptions {
   fs::path store_root;     // manifests must lie below it
   int threads = 1;
   bool follows = false;
-  EngineMemory* engine = nullptr;  // the sampler's memory, if an engine's server stands before it
+  const HostCacheCounts* host_fetched = nullptr;  // if the store has a cache in front of it
+  EngineMemory* engine = nullptr;                 // the sampler's memory, if an engine's server stands before it
   std::chrono::milliseconds gate_deadline{1'000};
 };
 

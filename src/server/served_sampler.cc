@@ -63,6 +63,7 @@ Result<std::unique_ptr<ServedSampler>> ServedSampler::Start(const Runtime& runti
   session.store_root = request.store_root;
   session.threads = runtime.threads;
   session.follows = request.follows;
+  session.host_fetched = request.host_fetched;
   XORBIT_ASSIGN_OR_RETURN(served->session_, SamplerSession::Make(own, *served->sampler_, *runtime.backend, session));
   return served;
 }

@@ -12,6 +12,7 @@
 #include "journey/journey.h"
 #include "server/routes.h"
 #include "server/sampler_session.h"
+#include "transport/host_cache.h"
 #include "transport/http_server.h"
 #include "transport/object_store.h"
 
@@ -35,6 +36,7 @@ struct ServeRequest {
   HttpServerOptions http;
   double requests_per_second = 1'000;                // of each role; 0: no limit
   std::optional<EngineLinkOptions> engine;           // the server of the engine that reads the attached memory
+  const HostCacheCounts* host_fetched = nullptr;     // what the store's cache has fetched, if it has one; outlives the sampler
   std::function<void(const std::string& line)> log;  // gets one line of JSON a request, from any thread; may be empty
 };
 

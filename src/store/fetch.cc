@@ -25,8 +25,8 @@ Status OverLimit(const FetchOptions& options) {
                       " bytes that may be staged; raise the limit, or follow more closely");
 }
 
-// The whole payloads of an edge, or their heads.
-Result<Delta> Fetch(Stream& stream, const Edge& edge, const FetchOptions& options, bool heads_only) {
+// The whole payloads of an edge, or their heads, read once.
+Result<Delta> ReadOnce(Stream& stream, const Edge& edge, const FetchOptions& options, bool heads_only) {
   const std::string& stream_id = stream.info().stream_id;
   XORBIT_ASSIGN_OR_RETURN(Manifest manifest, stream.ReadManifest(PlaceOf(edge)));
   const uint64_t most_bytes = MostDeltaBytes(stream.layout(), manifest.owners.size());
@@ -65,6 +65,23 @@ Result<Delta> Fetch(Stream& stream, const Edge& edge, const FetchOptions& option
                              OpenOptions{options.threads, /*verify_hashes=*/true, heads_only}));
   delta.total_file_bytes += manifest_bytes;
   return delta;
+}
+
+// Whether payloads that were found damaged were copies, which are gone now.
+bool DropCopies(Stream& stream, const Edge& edge) {
+  const Result<Manifest> manifest = stream.ReadManifest(PlaceOf(edge));
+  if (!manifest.ok()) return false;
+  bool has_dropped = false;
+  for (const ManifestOwner& owner : manifest->owners) {
+    has_dropped |= stream.store().DropCopy(PayloadKey(stream.info().stream_id, PlaceOf(edge), owner));
+  }
+  return has_dropped;
+}
+
+Result<Delta> Fetch(Stream& stream, const Edge& edge, const FetchOptions& options, bool heads_only) {
+  Result<Delta> delta = ReadOnce(stream, edge, options, heads_only);
+  if (delta.status().code() != Code::kCorrupt || !DropCopies(stream, edge)) return delta;
+  return ReadOnce(stream, edge, options, heads_only);
 }
 
 // All hops' deltas, or an error and those before the hop that it is of.

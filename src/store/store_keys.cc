@@ -83,6 +83,8 @@ std::string PayloadKey(std::string_view stream_id, const PublicationPlace& place
   return PlaceFolder(stream_id, place) + owner.file;
 }
 
+bool IsPayloadKey(std::string_view key) { return key.ends_with(".xob"); }
+
 std::optional<PlacedKey> ParsePlacedKey(std::string_view stream_id, std::string_view key) {
   std::string_view rest = key;
   if (TakePart(&rest) != stream_id) return std::nullopt;

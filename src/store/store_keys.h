@@ -45,6 +45,8 @@ std::string PlaceFolder(std::string_view stream_id, const PublicationPlace& plac
 std::string ManifestKey(std::string_view stream_id, const PublicationPlace& place);  // PlaceFolder + manifest.json
 std::string ReceiptKey(std::string_view stream_id, const PublicationPlace& place, uint32_t owner_index);  // receipt-00000.json
 std::string PayloadKey(std::string_view stream_id, const PublicationPlace& place, const ManifestOwner& owner);
+// Of any stream. What has such a key never changes: the key holds its hash.
+bool IsPayloadKey(std::string_view key);
 
 // What lies in a publication's or anchor's folder.
 struct PlacedKey {

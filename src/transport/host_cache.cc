@@ -49,6 +49,9 @@ class HostCache final : public ObjectStore {
     return store_.ReadInto(key, offset_bytes, bytes);
   }
   Result<ObjectInfo> Stat(std::string_view key) override { return store_.Stat(key); }
+  bool DropCopy(std::string_view key) override {
+    return options_.keeps(key) && CheckObjectKey(key).ok() && ops_.Unlink(folder_ / NameOf(key)).ok();
+  }
 
   using ObjectStore::PutNew;
   Status PutNew(std::string_view key, std::span<const ConstBytes> pieces) override { return store_.PutNew(key, pieces); }

@@ -2,7 +2,7 @@
 // objects that many of them need, the first to ask fetches, under a lock; the others find a file.
 //
 // Only objects that never change are kept, which the caller tells by their keys: a payload's key holds its hash. What is in the
-// folder is believed no more than the store: who reads verifies, in memory of its own.
+// folder is believed no more than the store: who reads verifies, in memory of its own, and has a damaged copy dropped.
 #pragma once
 
 #include <atomic>

@@ -68,6 +68,21 @@ TEST_F(HostCacheTest, ReadersTogetherFetchOnce) {
   EXPECT_EQ(store_.reads, 1U);
 }
 
+TEST_F(HostCacheTest, ADamagedCopyIsDroppedAndReadAnew) {
+  ASSERT_TRUE(Put("run/a.xob", 1'000, 7).ok());
+  const auto cache = Open();
+  EXPECT_FALSE(cache->DropCopy("run/a.xob"));
+  EXPECT_EQ(Read(*cache, "run/a.xob", 1'000), Buffer(1'000, 7));
+  for (const auto& file : fs::directory_iterator(folder_.path())) fs::resize_file(file.path(), 999);
+  Buffer bytes(1'000);
+  EXPECT_EQ(cache->ReadInto("run/a.xob", 0, bytes).code(), Code::kCorrupt);
+  EXPECT_TRUE(cache->DropCopy("run/a.xob"));
+  EXPECT_EQ(Read(*cache, "run/a.xob", 1'000), Buffer(1'000, 7));
+  EXPECT_FALSE(cache->DropCopy("run/other.xob"));
+  EXPECT_FALSE(cache->DropCopy("run/a.json"));
+  EXPECT_EQ(store_.reads, 2U);
+}
+
 TEST_F(HostCacheTest, OtherObjectsAreReadEachTime) {
   ASSERT_TRUE(Put("run/head.json", 10, 1).ok());
   const auto cache = Open();

@@ -36,6 +36,9 @@ class ObjectStore {
   // Fills all of `bytes` from the object's bytes at `offset_bytes`. kNotFound; kCorrupt if the object ends before.
   virtual Status ReadInto(std::string_view key, uint64_t offset_bytes, MutableBytes bytes) = 0;
   virtual Result<ObjectInfo> Stat(std::string_view key) = 0;  // kNotFound
+  // What was read of this object is damaged. True if that was a copy, which is gone now: who reads again reads the object
+  // itself.
+  virtual bool DropCopy(std::string_view /*key*/) { return false; }
 
   // Creates the object whole, from `pieces` end to end; durable when it returns. Success too if the key already holds exactly
   // these bytes, for the reply to an earlier try may have been lost; kExists if it holds others, which are durable then too.

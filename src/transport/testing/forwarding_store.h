@@ -23,6 +23,7 @@ class ForwardingStore : public ObjectStore {
     return store_.ReadInto(key, offset_bytes, bytes);
   }
   Result<ObjectInfo> Stat(std::string_view key) override { return store_.Stat(key); }
+  bool DropCopy(std::string_view key) override { return store_.DropCopy(key); }
   using ObjectStore::PutNew;
   Status PutNew(std::string_view key, std::span<const ConstBytes> pieces) override {
     return Change(key, [&] { return store_.PutNew(key, pieces); });

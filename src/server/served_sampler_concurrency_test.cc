@@ -60,6 +60,7 @@ TEST_F(ServedSamplerTest, AnUpdateOverTheWire) {
 
 TEST_F(ServedSamplerTest, AFollowerTakesEveryVersionWhileItIsRead) {
   model_.request().follows = true;
+  model_.request().requests_per_second = 0;  // it asks as fast as it can
   Start();
   EXPECT_EQ(Post("/update_weights_from_gpu_delta", R"({"target_version":"latest"})").status, 409);
   std::jthread publisher([this] { model_.live().PublishAll(); });

@@ -24,7 +24,7 @@ import urllib.request
 from pathlib import Path
 
 STEPS = 4
-PROMPTS = [[(17 * i + 5 * j) % 500 + 3 for j in range(64)] for i in range(4)]
+PROMPTS = [[(17 * i + 5 * j) % 500 + 3 for j in range(400)] for i in range(4)]  # longer than the blocks that are cached whole
 LONG_ANSWER = 1500
 
 
@@ -96,7 +96,9 @@ def vllm(model: Path, log: Path, port: int):
         subprocess.Popen([str(part) for part in command], env=os.environ | settings, stdout=file, stderr=file) as process,
     ):
         try:
-            wait_for(f"vLLM does not start: see {log}", lambda: ask(port, "/health") == {} or True)
+            wait_for("vLLM does not start", lambda: process.poll() is not None or ask(port, "/health") == {})
+            if process.poll() is not None:
+                sys.exit(log.read_text()[-2000:] + "\nvLLM has ended")
             yield process
         finally:
             process.terminate()

@@ -64,11 +64,14 @@ void DrivenUpdate::NoteReply(size_t index, DriveStep step, const EngineReply& re
   Settle(now_ms);
 }
 
+bool MayTakeLong(DriveStep step) {
+  return step == DriveStep::kApply || step == DriveStep::kResume || step == DriveStep::kContinue || step == DriveStep::kRecover;
+}
+
 void DrivenUpdate::NoteSilence(size_t index, DriveStep step, const std::string& message, int64_t now_ms) {
   DrivenEngine& engine = engines_[index];
   engine.next_ms = now_ms + kRetryMs;
-  // Calls that may take long are not silence.
-  if (step == DriveStep::kApply || step == DriveStep::kRecover) engine.heard_ms += now_ms - engine.sent_ms;
+  if (MayTakeLong(step)) engine.heard_ms += now_ms - engine.sent_ms;
   const bool gives_way = engine.standing == Standing::kLeaving && AfterLeaving(engine) == Standing::kUnknown;
   if (gives_way) return Enter(&engine, Standing::kUnknown, now_ms);  // what is being fetched cannot be left at once
   if (now_ms - engine.heard_ms >= rules_.silence_ms) GiveUpOn(index, message, now_ms);

@@ -257,6 +257,8 @@ DriveOrder DrivenUpdate::Next(size_t index, int64_t now_ms) {
   if (engine.is_heard && !engine.is_silent) engine.heard_ms = now_ms;  // it was not asked before
   if (order.step == DriveStep::kPrepare) engine.has_own = true;
   if (order.step == DriveStep::kApply) Enter(&engine, Standing::kApplying, now_ms);
+  const bool goes_on = order.step == DriveStep::kResume || order.step == DriveStep::kContinue;
+  if (goes_on && engine.until_ms == INT64_MAX) engine.until_ms = now_ms + rules_.apply_ms;
   return order;
 }
 

@@ -56,6 +56,9 @@ enum class DriveStep : uint8_t {
   kOver,   // nothing more
 };
 
+// Calls in which an engine's silence means nothing: it applies, flushes, goes on, or recovers before it answers.
+bool MayTakeLong(DriveStep step);
+
 struct DriveOrder {
   DriveStep step = DriveStep::kOver;
   std::string session_id;

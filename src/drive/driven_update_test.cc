@@ -108,6 +108,41 @@ TEST(DrivenUpdateTest, WhoDoesNotGoOnIsDroppedAndLetGoByTheNextDriver) {
   }
 }
 
+// It flushes its caches for longer than a driver would wait for a sign of life.
+TEST(DrivenUpdateTest, ALongResumeIsNoSilence) {
+  for (const bool is_strict : {true, false}) {
+    Fleet fleet(1);
+    DrivenUpdate update = fleet.Begin(is_strict, 3);
+    for (; update.engines()[0].standing != Standing::kApplied; fleet.now_ms += 10) fleet.Turn(&update, 0);
+    const DriveOrder order = update.Next(0, fleet.now_ms);
+    ASSERT_EQ(order.step, DriveStep::kResume);
+    (void)fleet.engines[0].Answer(order);  // the answer comes too late
+    fleet.now_ms += 3 * ModelRules(is_strict).silence_ms;
+    update.NoteReply(0, order.step, EngineReply(), fleet.now_ms);
+    fleet.RunToEnd(&update);
+    EXPECT_EQ(update.engines()[0].standing, Standing::kCurrent) << update.engines()[0].why;
+    EXPECT_TRUE(fleet.engines[0].serves(3));
+  }
+}
+
+TEST(DrivenUpdateTest, WhoNeverAnswersAResumeIsGivenUpOn) {
+  for (const bool is_strict : {true, false}) {
+    Fleet fleet(1);
+    DrivenUpdate update = fleet.Begin(is_strict, 3);
+    for (; update.engines()[0].standing != Standing::kApplied; fleet.now_ms += 10) fleet.Turn(&update, 0);
+    int call_count = 0;
+    for (; !IsOver(update.engines()[0].standing) && call_count < 20; ++call_count) {
+      const DriveOrder order = update.Next(0, fleet.now_ms);
+      fleet.now_ms += ModelRules(is_strict).apply_ms;
+      if (order.step != DriveStep::kWait && order.step != DriveStep::kOver) {
+        update.NoteReply(0, order.step, EngineReply(), fleet.now_ms);
+      }
+    }
+    EXPECT_EQ(update.engines()[0].standing, Standing::kDropped);
+    EXPECT_LT(call_count, 6);
+  }
+}
+
 TEST(DrivenUpdateTest, IndependentEnginesDoNotWaitForAStraggler) {
   Fleet fleet(3);
   fleet.engines[1].is_dead = true;

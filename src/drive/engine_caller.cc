@@ -69,9 +69,8 @@ OrderedJson BodyOf(const DriveOrder& order, const CallerOptions& options, const 
 }
 
 int64_t LimitMsOf(DriveStep step, const DriveRules& rules) {
-  if (step == DriveStep::kApply) return rules.apply_ms;
   if (step == DriveStep::kRecover) return std::min(rules.prepare_ms, kMaxRecoverCallMs);
-  return rules.silence_ms;
+  return MayTakeLong(step) ? rules.apply_ms : rules.silence_ms;
 }
 
 }  // namespace

@@ -130,12 +130,16 @@ class ServeCommandLineTest(unittest.TestCase):
         # A copy that is damaged is not believed, and not kept.
         self.publish(2)
         payload = next(self.store.glob("main/v000002/**/*.xob"))
-        name = str(payload.relative_to(self.store)).replace("/", "%")
+        name = "xorbit%" + str(payload.relative_to(self.store)).replace("/", "%")
         whole = payload.read_bytes()
         (cache / name).write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
         for sampler in samplers:
             self.assertEqual(sampler.post("/update_weights_from_gpu_delta", target_version=2)[0], 200)
             self.assert_exact(sampler, "2")
+        self.assertEqual((cache / name).read_bytes(), whole)
+        (cache / name).write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+        late = self.serve("--host-cache", cache, "--start-newest", 64, step=1)
+        self.assert_exact(late, "2")
         self.assertEqual((cache / name).read_bytes(), whole)
         cache.chmod(0o777)
         refused = run("serve", self.steps[0], "--store", self.store, "--host-cache", cache, expect=1)

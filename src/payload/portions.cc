@@ -107,8 +107,13 @@ Result<std::unique_ptr<OpenPortion>> OpenPortion::Make(const PortionPlan& plan, 
   const uint64_t body_begin = segment.body_begin + bytes.body_begin;
   const PortionPlan::ChunkRange chunks = PortionPlan::ChunksOf(payload, body_begin, segment.body_begin + bytes.body_end);
   open->chunks_.resize(chunks.byte_count);
-  XORBIT_RETURN_IF_ERROR(read(portion.payload_index, chunks.body_begin, open->chunks_));
-  XORBIT_RETURN_IF_ERROR(VerifyChunks(*payload.head, chunks.first, chunks.end, open->chunks_, threads));
+  const auto read_once = [&](bool is_again) -> Status {
+    XORBIT_RETURN_IF_ERROR(read(portion.payload_index, chunks.body_begin, is_again, open->chunks_));
+    return VerifyChunks(*payload.head, chunks.first, chunks.end, open->chunks_, threads);
+  };
+  Status whole = read_once(/*is_again=*/false);
+  if (whole.code() == Code::kCorrupt) whole = read_once(/*is_again=*/true);
+  XORBIT_RETURN_IF_ERROR(whole);
   const ConstBytes body = ConstBytes(open->chunks_).subspan(body_begin - chunks.body_begin, bytes.body_end - bytes.body_begin);
   XORBIT_ASSIGN_OR_RETURN(open->segment_, SegmentPortion::Make(segment.records, portion.record_begin, portion.record_end,
                                                                parts.first_element, body, threads));

@@ -62,8 +62,9 @@ class PortionPlan {
   uint64_t room_bytes_ = 0;  // in the last group
 };
 
-// Reads bytes of a payload's body.
-using ReadBody = std::function<Status(uint32_t payload_index, uint64_t body_offset, MutableBytes bytes)>;
+// Reads bytes of a payload's body. `is_again`: what came last time was damaged, so if that was a copy it is not to be asked
+// again.
+using ReadBody = std::function<Status(uint32_t payload_index, uint64_t body_offset, bool is_again, MutableBytes bytes)>;
 
 // A portion as a payload, of the segment's parts that its records lie in and no others, so that what is planned for it grows
 // with the portion and not with the model. Does not move: the view points into it. What its header says of the whole change is

@@ -24,10 +24,11 @@ Status Take(Stream& stream, const Backend& backend, const LiveMemory& live, cons
   uint64_t head_bytes = 0;
   for (const PayloadBytes& head : heads.files) head_bytes += head.bytes().size();
   const std::vector<ManifestOwner>& owners = heads.manifest.owners;
-  const auto read = [&](uint32_t payload_index, uint64_t body_offset, MutableBytes bytes) {
+  const auto read = [&](uint32_t payload_index, uint64_t body_offset, bool is_again, MutableBytes bytes) {
     const ManifestOwner& owner = owners[payload_index];
-    return stream.store().ReadInto(PayloadKey(stream.info().stream_id, PlaceOf(hop.edge), owner),
-                                   owner.head_byte_count + body_offset, bytes);
+    const std::string key = PayloadKey(stream.info().stream_id, PlaceOf(hop.edge), owner);
+    if (is_again) (void)stream.store().DropCopy(key);
+    return stream.store().ReadInto(key, owner.head_byte_count + body_offset, bytes);
   };
   PrepareOptions prepare;
   prepare.threads = options.threads;

@@ -12,14 +12,22 @@ namespace xorbit {
 namespace {
 
 constexpr std::chrono::milliseconds kLockPoll{1};
+// Of every file of ours: the folder may hold others, which are none of our business.
+constexpr std::string_view kPrefix = "xorbit%";
 constexpr std::string_view kLockSuffix = ".lock";
-constexpr std::string_view kPartSuffix = ".part";  // written by who holds the lock
+constexpr std::string_view kPartSuffix = ".part";  // written by who holds the lock; it grows, piece by piece
+constexpr uint64_t kPieceBytes = uint64_t{4} << 20;
 
 // A key as a file's name: keys have no '%'.
 std::string NameOf(std::string_view key) {
-  std::string name(key);
+  std::string name = std::string(kPrefix) + std::string(key);
   for (size_t at = 0; (at = name.find('/', at)) != std::string::npos; ++at) name.replace(at, 1, "%");
   return name;
+}
+
+int64_t SizeOf(const fs::path& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 ? info.st_size : -1;
 }
 
 class HostCache final : public ObjectStore {
@@ -66,13 +74,22 @@ class HostCache final : public ObjectStore {
   Result<UniqueFd> Obtain(std::string_view key) {
     XORBIT_RETURN_IF_ERROR(CheckObjectKey(key));
     const fs::path path = folder_ / NameOf(key);
-    for (;;) {
+    const fs::path part = path.string() + std::string(kPartSuffix);
+    auto last_growth = std::chrono::steady_clock::now();
+    for (int64_t last_size = -1;;) {
       Result<UniqueFd> file = OpenForRead(path);
       if (file.ok()) return file;
       Result<FileLock> lock = FileLock::TryAcquire(path.string() + std::string(kLockSuffix));
       if (lock.ok()) return FetchLocked(key, path, &*lock);
       if (lock.status().code() != Code::kRefused) return lock.status();
-      std::this_thread::sleep_for(kLockPoll);  // somebody fetches it
+      // Somebody fetches it, or was stopped while it did.
+      const auto now = std::chrono::steady_clock::now();
+      if (const int64_t size = SizeOf(part); size != last_size) {
+        last_size = size;
+        last_growth = now;
+      }
+      if (now - last_growth > options_.patience) return RefusedError("who fetches it does not get on");
+      std::this_thread::sleep_for(kLockPoll);
     }
   }
 
@@ -89,21 +106,29 @@ class HostCache final : public ObjectStore {
     const fs::path part = path.string() + std::string(kPartSuffix);
     XORBIT_ASSIGN_OR_RETURN(const ObjectInfo info, store_.Stat(key));
     XORBIT_RETURN_IF_ERROR(MakeRoom(info.byte_count));
-    Buffer bytes(info.byte_count);
-    XORBIT_RETURN_IF_ERROR(store_.ReadInto(key, 0, bytes));
+    Status fetched = Copy(key, info.byte_count, part);
+    if (fetched.ok()) fetched = ops_.Rename(part, path);
+    if (!fetched.ok()) {
+      static_cast<void>(ops_.Unlink(part));
+      return fetched;
+    }
     counts_->objects += 1;
     counts_->bytes += info.byte_count;
-    XORBIT_ASSIGN_OR_RETURN(const UniqueFd file, ops_.Create(part, /*exclusive=*/false));
-    Status written = ops_.Pwrite(file, bytes, 0);
-    if (written.ok()) written = ops_.Rename(part, path);
-    if (!written.ok()) {
-      static_cast<void>(ops_.Unlink(part));
-      return written;
-    }
     return OpenForRead(path);
   }
 
-  // Removes the oldest. Who reads a removed file goes on reading it.
+  Status Copy(std::string_view key, uint64_t byte_count, const fs::path& part) {
+    XORBIT_ASSIGN_OR_RETURN(const UniqueFd file, ops_.Create(part, /*exclusive=*/false));
+    Buffer piece(std::min(kPieceBytes, byte_count));
+    for (uint64_t at = 0; at < byte_count; at += piece.size()) {
+      const MutableBytes bytes = MutableBytes(piece).first(std::min<uint64_t>(piece.size(), byte_count - at));
+      XORBIT_RETURN_IF_ERROR(store_.ReadInto(key, at, bytes));
+      XORBIT_RETURN_IF_ERROR(ops_.Pwrite(file, bytes, at));
+    }
+    return {};
+  }
+
+  // Removes the oldest of ours. Who reads a removed file goes on reading it.
   Status MakeRoom(uint64_t byte_count) {
     if (byte_count > options_.limit_bytes) return RefusedError("larger than the cache of this host may be");
     struct Kept {
@@ -118,7 +143,7 @@ class HostCache final : public ObjectStore {
       struct stat info {};
       if (::lstat(at->path().c_str(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
       const std::string name = at->path().filename().string();
-      if (name.ends_with(kLockSuffix) || name.ends_with(kPartSuffix)) continue;
+      if (!name.starts_with(kPrefix) || name.ends_with(kLockSuffix) || name.ends_with(kPartSuffix)) continue;
       const int64_t made_ns = int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec;
       kept.push_back({at->path(), static_cast<uint64_t>(info.st_size), made_ns});
       total += kept.back().byte_count;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -17,7 +18,8 @@ namespace xorbit {
 
 struct HostCacheOptions {
   std::function<bool(std::string_view key)> keeps;  // of which objects a copy is kept
-  uint64_t limit_bytes = UINT64_MAX;                // of the folder: the oldest go first
+  uint64_t limit_bytes = UINT64_MAX;                // of the copies: the oldest go first
+  std::chrono::milliseconds patience{10'000};       // with somebody who fetches and does not get on
 };
 
 // What this process has fetched from the store behind: objects that are kept, whole.
@@ -27,8 +29,9 @@ struct HostCacheCounts {
 };
 
 // A store that reads what it keeps through `folder`, which must be there, and passes everything else on. A process that is
-// killed while it fetches holds up nobody. If the folder is full or cannot be written, objects are read from the store as
-// without it. `store`, `ops` and `counts` outlive it.
+// killed while it fetches holds up nobody, one that is stopped only for as long as `patience`. Other files in the folder are
+// left alone. If the folder is full or cannot be written, objects are read from the store as without it. `store`, `ops` and
+// `counts` outlive it.
 std::unique_ptr<ObjectStore> OpenHostCache(ObjectStore& store, FileOps& ops, const fs::path& folder, HostCacheOptions options,
                                            HostCacheCounts* counts);
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <fstream>
 
 #include "base/parallel.h"
 #include "base/temporary_folder.h"
@@ -34,6 +35,7 @@ class HostCacheTest : public testing::Test {
     HostCacheOptions options;
     options.keeps = [](std::string_view key) { return key.ends_with(".xob"); };
     options.limit_bytes = limit_bytes;
+    options.patience = std::chrono::milliseconds(200);
     return OpenHostCache(store_, PosixFileOps(), folder_.path(), options, &counts_);
   }
   Status Put(std::string_view key, uint64_t byte_count, uint8_t value) { return store_.PutNew(key, Buffer(byte_count, value)); }
@@ -43,6 +45,8 @@ class HostCacheTest : public testing::Test {
     EXPECT_TRUE(status.ok()) << status.message();
     return bytes;
   }
+
+  fs::path Copy(const std::string& key) const { return folder_ / ("xorbit%" + key); }
 
   TemporaryFolder folder_;
   MemoryStore far_;
@@ -98,15 +102,17 @@ TEST_F(HostCacheTest, WhatIsNotThereIsNotFound) {
 }
 
 TEST_F(HostCacheTest, TheOldestGiveWay) {
+  std::ofstream(folder_ / "important.xob") << std::string(9'000, 'x');  // somebody else's
   const auto cache = Open(2'500);
   for (const std::string key : {"a.xob", "b.xob", "c.xob"}) {
     ASSERT_TRUE(Put(key, 1'000, 1).ok());
     static_cast<void>(Read(*cache, key, 1'000));
     ::usleep(2'000);
   }
-  EXPECT_FALSE(fs::exists(folder_ / "a.xob"));
-  EXPECT_TRUE(fs::exists(folder_ / "b.xob"));
-  EXPECT_TRUE(fs::exists(folder_ / "c.xob"));
+  EXPECT_FALSE(fs::exists(Copy("a.xob")));
+  EXPECT_TRUE(fs::exists(folder_ / "important.xob"));
+  EXPECT_TRUE(fs::exists(Copy("b.xob")));
+  EXPECT_TRUE(fs::exists(Copy("c.xob")));
   static_cast<void>(Read(*cache, "a.xob", 1'000));
   EXPECT_EQ(counts_.objects, 4U);
 }
@@ -115,7 +121,25 @@ TEST_F(HostCacheTest, AStoreLargerThanItsCacheIsReadAllTheSame) {
   ASSERT_TRUE(Put("a.xob", 1'000, 3).ok());
   const auto cache = Open(10);
   EXPECT_EQ(Read(*cache, "a.xob", 1'000), Buffer(1'000, 3));
-  EXPECT_FALSE(fs::exists(folder_ / "a.xob"));
+  EXPECT_FALSE(fs::exists(Copy("a.xob")));
+}
+
+TEST_F(HostCacheTest, AProcessStoppedWhileItFetchesHoldsUpNobodyForLong) {
+  ASSERT_TRUE(Put("a.xob", 1'000, 5).ok());
+  const auto lock = FileLock::TryAcquire(Copy("a.xob").string() + ".lock");  // all that there is of it
+  ASSERT_TRUE(lock.ok());
+  EXPECT_EQ(Read(*Open(), "a.xob", 1'000), Buffer(1'000, 5));
+  EXPECT_EQ(counts_.objects, 0U);
+}
+
+TEST_F(HostCacheTest, LargeObjectsComeInPieces) {
+  constexpr uint64_t kBytes = (uint64_t{9} << 20) + 5;
+  Buffer bytes(kBytes);
+  for (uint64_t i = 0; i < kBytes; ++i) bytes[i] = static_cast<uint8_t>(i >> 12);
+  ASSERT_TRUE(store_.PutNew("a.xob", bytes).ok());
+  EXPECT_EQ(Read(*Open(), "a.xob", kBytes), bytes);
+  EXPECT_EQ(store_.reads, 3U);
+  EXPECT_EQ(counts_.bytes, kBytes);
 }
 
 TEST_F(HostCacheTest, AProcessKilledWhileItFetchesHoldsUpNobody) {

@@ -66,7 +66,7 @@ void CheckByPortions(const Backend& cuda_backend, const Case& c, const PrepareOp
   const std::string what = Where(c, "by portions: ");
   report->Check(SetLive(c, *c.update.before), what + "upload");
   const std::vector<MutableBytes> regions = RegionsOf(c);
-  const auto read = [&](uint32_t payload_index, uint64_t offset, MutableBytes bytes) {
+  const auto read = [&](uint32_t payload_index, uint64_t offset, bool /*is_again*/, MutableBytes bytes) {
     const ConstBytes body = c.update.payloads[payload_index].body;
     std::copy_n(body.begin() + static_cast<ptrdiff_t>(offset), bytes.size(), bytes.begin());
     return Status();

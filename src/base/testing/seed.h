@@ -28,8 +28,8 @@ inline constexpr bool kIsSanitized = __has_feature(address_sanitizer) || __has_f
 inline constexpr bool kIsSanitized = false;
 #endif
 
-// Under a sanitizer every round takes several times as long, and a third of them: what it finds it finds in any round of a kind,
-// and the release build goes through all.
+// Under a sanitizer every round takes several times as long, and a third of them: what it finds it finds in any round of a
+// kind, and the release build goes through all.
 inline uint64_t TestRounds(uint64_t otherwise) {
   return NumberFromEnvironment("XORBIT_TEST_ROUNDS", kIsSanitized ? (otherwise + 2) / 3 : otherwise);
 }

@@ -57,7 +57,7 @@ class MaskStages {
     options.throttle = ServingThrottle::None();
     options.localise_budget_bytes = 0;
     const std::vector<MutableBytes> regions = live_->bytes();
-    const auto read = [&](uint32_t /*payload_index*/, uint64_t offset, MutableBytes bytes) {
+    const auto read = [&](uint32_t /*payload_index*/, uint64_t offset, bool /*is_again*/, MutableBytes bytes) {
       const ConstBytes body = model_.payloads.front().body;
       std::copy_n(body.begin() + static_cast<ptrdiff_t>(offset), bytes.size(), bytes.begin());
       return Status();

@@ -2,7 +2,7 @@
 
 #include <sstream>
 
-#include "cli/ranks_board.h"
+#include "base/steady_clock.h"
 
 namespace xorbit {
 namespace {
@@ -12,7 +12,7 @@ constexpr std::string_view kSpanEnd = "span ends ";
 
 }  // namespace
 
-void MarkLog::AddNow(uint64_t version, std::string_view name) { Add(version, name, NowNs()); }
+void MarkLog::AddNow(uint64_t version, std::string_view name) { Add(version, name, SteadyNs()); }
 
 void MarkLog::Merge(const MarkLog& other) {
   for (const auto& [version, marks] : other.versions_) versions_[version].insert(marks.begin(), marks.end());

@@ -7,6 +7,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cuda/cuda_backend.h"
 #include "base/parallel.h"
+#include "base/steady_clock.h"
 #include "cli/end_to_end_run.h"
 #include "receive/receiver.h"
 #include "transport/folder_store.h"
@@ -23,12 +24,12 @@ class ClockedEngine final : public Engine {
   int64_t resumed_ns = 0;
 
   Status Pause(Deadline /*deadline*/) override {
-    paused_ns = NowNs();
+    paused_ns = SteadyNs();
     return {};
   }
   Status Refresh(const std::vector<std::string>& /*callbacks*/, Deadline /*deadline*/) override { return {}; }
   Status Resume(uint64_t /*version*/, Deadline /*deadline*/) override {
-    resumed_ns = NowNs();
+    resumed_ns = SteadyNs();
     return {};
   }
 };

@@ -18,10 +18,6 @@ void PutText(std::string_view text, char* to, size_t room) {
   to[length] = 0;
 }
 
-int64_t NowNs() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 Status Meet(Board* board, uint32_t meeting, uint32_t count) {
   const auto deadline = std::chrono::steady_clock::now() + kLongest;
   std::atomic<uint32_t>& arrived = board->arrived[meeting];

@@ -78,8 +78,6 @@ struct Board {
 // Cuts `text` to fit.
 void PutText(std::string_view text, char* to, size_t room);
 
-int64_t NowNs();
-
 // Waits until `count` processes have come to this meeting. An error if one of them fails meanwhile, or after minutes.
 Status Meet(Board* board, uint32_t meeting, uint32_t count);
 

@@ -10,6 +10,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cuda/cuda_backend.h"
 #include "base/parallel.h"
+#include "base/steady_clock.h"
 #include "cli/ranks_run.h"
 #include "receive/receiver.h"
 #include "receive/store_cohort.h"
@@ -29,12 +30,12 @@ class ClockedEngine final : public Engine {
   int64_t open_ns = 0;
 
   Status Pause(Deadline /*deadline*/) override {
-    closed_ns = NowNs();
+    closed_ns = SteadyNs();
     return {};
   }
   Status Refresh(const std::vector<std::string>& /*callbacks*/, Deadline /*deadline*/) override { return {}; }
   Status Resume(uint64_t /*version*/, Deadline /*deadline*/) override {
-    open_ns = NowNs();
+    open_ns = SteadyNs();
     return {};
   }
 };

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/parallel.h"
+#include "base/steady_clock.h"
 #include "base/stopwatch.h"
 #include "base/text.h"
 
@@ -17,9 +18,7 @@ namespace {
 constexpr std::chrono::seconds kStorePatience{60};
 constexpr int kIdDigits = 8;
 
-int64_t NowMs() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+int64_t NowMs() { return SteadyNs() / 1'000'000; }
 
 std::string NewSyncId(uint64_t version) {
   std::random_device random;

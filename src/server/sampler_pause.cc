@@ -1,17 +1,10 @@
 // The part of a session for which the gate is closed: from apply to resume, asked for step by step or in one call.
 #include <algorithm>
 
+#include "base/steady_clock.h"
 #include "server/sampler_session.h"
 
 namespace xorbit {
-namespace {
-
-int64_t SteadyNs() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-}  // namespace
-
 // The session is in applying, so the receiver is this thread's. Success: the gate is held.
 Status SamplerSession::ApplyPrepared() {
   Receiver& receiver = sampler_.receiver();

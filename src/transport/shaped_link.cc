@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/parallel.h"
+#include "base/steady_clock.h"
 #include "transport/socket_io.h"
 
 namespace xorbit {
@@ -28,10 +29,6 @@ struct ObjectHeader {
   int64_t sent_ns;
   int64_t arrives_ns;
 };
-
-int64_t NowNs() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 void SleepUntil(int64_t time_ns) {
   std::this_thread::sleep_until(std::chrono::steady_clock::time_point(std::chrono::nanoseconds(time_ns)));
@@ -61,7 +58,7 @@ class TokenBucket {
     int64_t free_from = free_from_;
     int64_t begin = 0;
     do {
-      begin = std::max(free_from, NowNs());
+      begin = std::max(free_from, SteadyNs());
     } while (!free_from_.compare_exchange_weak(free_from, begin + length));
     return {begin, begin + length + delay_ns_};
   }
@@ -204,7 +201,7 @@ class Landing {
       if (has_failed_) return IoError("another lane of the link has failed");
     }
     XORBIT_RETURN_IF_ERROR(store_.PutNew(object.key, bytes));
-    object.landed_ns = NowNs();
+    object.landed_ns = SteadyNs();
     const std::lock_guard lock(mutex_);
     landed_numbers_.insert(header.number);
     while (landed_numbers_.erase(first_missing_) > 0) ++first_missing_;

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "backend/cpu/cpu_backend.h"
+#include "base/steady_clock.h"
 #include "fault_campaign/watching_engine.h"
 #include "publish/decide.h"
 #include "publish/fold_publisher.h"

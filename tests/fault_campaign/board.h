@@ -4,7 +4,6 @@
 
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <string_view>
 
@@ -41,7 +40,5 @@ struct Board {
   std::atomic<uint64_t> changed_count;       // a decision was seen that is not the one seen before
   std::atomic<uint64_t> late_writer_count;   // on their way
 };
-
-inline int64_t SteadyNs() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
 }  // namespace xorbit::fault_campaign

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <thread>
 
+#include "base/steady_clock.h"
 #include "fault_campaign/world.h"
 
 namespace xorbit::fault_campaign {

@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/steady_clock.h"
 #include "base/testing/forwarding_file_ops.h"
 #include "fault_campaign/board.h"
 #include "tensor/random_model.h"

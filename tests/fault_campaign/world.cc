@@ -8,6 +8,7 @@
 
 #include <thread>
 
+#include "base/steady_clock.h"
 #include "base/testing/recording_file_ops.h"
 #include "fault_campaign/actors.h"
 #include "store/stream.h"

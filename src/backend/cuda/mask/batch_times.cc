@@ -1,8 +1,7 @@
 #include "backend/cuda/mask/batch_times.h"
 
-#include <chrono>
-
 #include "backend/cuda/cuda_status.h"
+#include "base/steady_clock.h"
 
 namespace xorbit::cuda {
 
@@ -12,7 +11,7 @@ Status BatchTimes::Start(cudaStream_t stream) {
   XORBIT_RETURN_IF_ERROR(CudaStatus(cudaStreamSynchronize(stream), "cudaStreamSynchronize before a trace"));
   XORBIT_RETURN_IF_ERROR(CudaStatus(cudaEventRecord(origin_.get(), stream), "cudaEventRecord"));
   XORBIT_RETURN_IF_ERROR(CudaStatus(cudaEventSynchronize(origin_.get()), "cudaEventSynchronize before a trace"));
-  origin_ns_ = std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+  origin_ns_ = SteadyNs();
   return {};
 }
 

@@ -87,11 +87,9 @@ Result<DriveRequest> MakeRequest(const DriveOptions& options) {
   return request;
 }
 
-Result<Answer> Follow(Stream& stream, const DriveRequest& request, bool json) {
-  std::stop_source stop;
-  const GracefulStop graceful([&] { stop.request_stop(); });
+Result<Answer> Follow(Stream& stream, const DriveRequest& request, const std::stop_token& stop, bool json) {
   Answer answer;
-  XORBIT_RETURN_IF_ERROR(DriveOn(stream, request, stop.get_token(), [&](const DriveReport& report) {
+  XORBIT_RETURN_IF_ERROR(DriveOn(stream, request, stop, [&](const DriveReport& report) {
     const std::string line = json ? ReportJson(request, report).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"
                                   : ReportText(request, report);
     (void)std::fputs(line.c_str(), stdout);  // whoever reads it line by line must not wait for a buffer
@@ -107,9 +105,9 @@ Result<Answer> RunDrive(Session& session, const DriveOptions& options, bool json
   XORBIT_ASSIGN_OR_RETURN(const DriveRequest request, MakeRequest(options));
   XORBIT_ASSIGN_OR_RETURN(const auto store, OpenStore(session.runtime(), options.store, /*may_create=*/false));
   XORBIT_ASSIGN_OR_RETURN(Stream stream, Stream::Open(*store, options.store.stream_id));
-  if (options.follows) return Follow(stream, request, json);
   std::stop_source stop;
   const GracefulStop graceful([&] { stop.request_stop(); });
+  if (options.follows) return Follow(stream, request, stop.get_token(), json);
   XORBIT_ASSIGN_OR_RETURN(const DriveReport report, DriveOnce(stream, request, stop.get_token()));
   Answer answer;
   answer.fields = ReportJson(request, report);

@@ -22,10 +22,9 @@ JsonShape ReplyShape() {
 
 Result<SessionState> ReadState(const Json& object) {
   XORBIT_ASSIGN_OR_RETURN(const std::string name, GetString(object, "state"));
-  for (uint8_t value = 0; value <= static_cast<uint8_t>(SessionState::kPoisoned); ++value) {
-    if (NameOf(static_cast<SessionState>(value)) == name) return static_cast<SessionState>(value);
-  }
-  return CorruptError("state is none that a session can be in");
+  const std::optional<SessionState> state = SessionStateNamed(name);
+  if (!state) return CorruptError("state is none that a session can be in");
+  return *state;
 }
 
 Result<EngineReceipt> ReadReceipt(const Json& object) {

@@ -107,7 +107,7 @@ Status AttachedMemory::OpenGate(const Attachment& attachment) {
     return RefusedError("there is no gate of a known format: the engine must make it before it writes the attachment");
   gate_segment_ = attachment.gate.segment_index;
   if (!gate_->is_closed()) {
-    found_ = Standing{gate_->version(), gate_->is_clean()};
+    found_ = FoundReaders{gate_->version(), gate_->is_clean()};
     opened_ = found_->version;
   }
   if (gate_->epoch() != map_.epoch()) {

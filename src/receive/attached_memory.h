@@ -33,7 +33,7 @@ class AttachedMemory final : public ServedMemory {
   MutableBytes undo_memory() const override { return undo_memory_; }
   Status Close(Deadline deadline) override;
   void Open(uint64_t version) override;
-  std::optional<Standing> found() const override { return found_; }
+  std::optional<FoundReaders> found() const override { return found_; }
   void NoteCleanCaches(uint64_t version) override { gate_->NoteClean(version); }
   Status Readiness() const override;
   Status CheckReach() const override;
@@ -59,7 +59,7 @@ class AttachedMemory final : public ServedMemory {
   uint32_t gate_segment_ = 0;
   MutableBytes gate_words_;
   std::optional<EngineGate> gate_;
-  std::optional<Standing> found_;
+  std::optional<FoundReaders> found_;
   std::optional<uint64_t> opened_;  // the version that readers were told last
   MutableBytes undo_memory_;
   LiveMap map_;

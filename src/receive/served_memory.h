@@ -30,11 +30,11 @@ class ServedMemory {
   virtual Status Close(Deadline /*deadline*/) { return {}; }
   virtual void Open(uint64_t /*version*/) {}
   // What a former process has left readers outside with. Nothing: they stood still, or nobody was here.
-  struct Standing {
+  struct FoundReaders {
     uint64_t version = 0;           // that they were told
     bool has_clean_caches = false;  // what they have cached is of this version
   };
-  virtual std::optional<Standing> found() const { return std::nullopt; }
+  virtual std::optional<FoundReaders> found() const { return std::nullopt; }
   // For whoever comes next: what readers outside had cached was flushed before the last Open of this version.
   virtual void NoteCleanCaches(uint64_t /*version*/) {}
   // Why nothing can be served from this memory any more, whatever it holds.

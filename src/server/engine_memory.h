@@ -69,7 +69,7 @@ class EngineMemory final : public ServedMemory {
 
   std::unique_ptr<ServedMemory> memory_;
   const EngineLinkOptions options_;
-  const std::optional<Standing> found_;
+  const std::optional<FoundReaders> found_;
   std::optional<uint64_t> opened_;  // by whoever closes and opens
   mutable std::mutex mutex_;
   std::string sync_id_;  // guarded by mutex_, as all below

@@ -22,10 +22,10 @@ class GateOnly final : public ServedMemory {
     return fails ? RefusedError("steps are inside") : Status();
   }
   void Open(uint64_t version) override { seen_->push_back("open " + std::to_string(version)); }
-  std::optional<Standing> found() const override { return standing; }
+  std::optional<FoundReaders> found() const override { return standing; }
   void NoteCleanCaches(uint64_t version) override { seen_->push_back("clean " + std::to_string(version)); }
   bool fails = false;
-  std::optional<Standing> standing;
+  std::optional<FoundReaders> standing;
 
  private:
   LiveMemory live_;
@@ -35,7 +35,7 @@ class GateOnly final : public ServedMemory {
 class EngineMemoryTest : public testing::Test {
  protected:
   // The engine's first pause, as a former server has left it, to version 0.
-  void Begin(EngineKind kind, KvPolicy policy, std::optional<ServedMemory::Standing> found) {
+  void Begin(EngineKind kind, KvPolicy policy, std::optional<ServedMemory::FoundReaders> found) {
     auto gate = std::make_unique<GateOnly>(&gate_seen_);
     gate_ = gate.get();
     gate_->standing = found;
@@ -106,7 +106,7 @@ TEST_F(EngineMemoryTest, AnEngineThatWentOnMeanwhileIsNotFlushed) {
   const std::string pause = R"(/pause_generation {"mode":"in_place"})";
   const std::string label = R"(/update_weight_version {"new_version":"0","abort_all_requests":false})";
   const std::string go_on = R"(/continue_generation {"torch_empty_cache":false})";
-  Begin(EngineKind::kSglang, KvPolicy::kAbort, ServedMemory::Standing{0, true});
+  Begin(EngineKind::kSglang, KvPolicy::kAbort, ServedMemory::FoundReaders{0, true});
   EXPECT_THAT(engine_.Take(), ElementsAre(pause, label, go_on));
   EXPECT_THAT(gate_seen_, ElementsAre("close", "open 0"));
   // The next pause is one as any.
@@ -115,11 +115,11 @@ TEST_F(EngineMemoryTest, AnEngineThatWentOnMeanwhileIsNotFlushed) {
   EXPECT_EQ(engine_.Take().front(), R"(/pause_generation {"mode":"abort"})");
   EXPECT_EQ(gate_seen_.back(), "clean 1");
 
-  Begin(EngineKind::kSglang, KvPolicy::kRetract, ServedMemory::Standing{0, false});
+  Begin(EngineKind::kSglang, KvPolicy::kRetract, ServedMemory::FoundReaders{0, false});
   EXPECT_THAT(engine_.Take(), ElementsAre(pause, label, go_on));
-  Begin(EngineKind::kSglang, KvPolicy::kFlush, ServedMemory::Standing{0, false});
+  Begin(EngineKind::kSglang, KvPolicy::kFlush, ServedMemory::FoundReaders{0, false});
   EXPECT_THAT(engine_.Take(), ElementsAre(R"(/pause_generation {"mode":"retract"})", "/flush_cache", label, go_on));
-  Begin(EngineKind::kSglang, KvPolicy::kFlush, ServedMemory::Standing{7, true});
+  Begin(EngineKind::kSglang, KvPolicy::kFlush, ServedMemory::FoundReaders{7, true});
   EXPECT_THAT(engine_.Take(), ElementsAre(pause, "/flush_cache", label, go_on));
 }
 

@@ -1,6 +1,5 @@
 // The engine's side of a sampler session: the gate that a framework closes and opens, what is served, and whether it is fit to
 // be.
-#include "base/text.h"
 #include "server/sampler_session.h"
 
 namespace xorbit {
@@ -38,10 +37,7 @@ Status SamplerSession::ContinueGeneration() {
   std::unique_lock lock(mutex_);
   const GateTurn turn(*this, lock);
   XORBIT_RETURN_IF_ERROR(turn.status());
-  if (StandsStill(receipt_.state)) {
-    return RefusedError("session " + Quoted(receipt_.session_id) + " is " + std::string(NameOf(receipt_.state)) +
-                        (receipt_.state == SessionState::kPoisoned ? ": start this sampler again" : ": resume it first"));
-  }
+  if (StandsStill(receipt_.state)) return CheckOverLocked();
   // What did not go on when it was let go is paused once more, so that it can be let go again.
   const bool is_stuck = !StandstillLocked().ok();
   if (is_stuck || is_paused_) {
@@ -113,8 +109,7 @@ std::optional<FollowerStatus> SamplerSession::follower_status() const {
 Status SamplerSession::Readiness() const {
   const std::lock_guard lock(mutex_);
   if (!broken_.empty()) return RefusedError("broken: " + broken_ + "; start this sampler again");
-  if (receipt_.state == SessionState::kPoisoned)
-    return RefusedError("poisoned: " + receipt_.result + "; start this sampler again");
+  XORBIT_RETURN_IF_ERROR(CheckWholeLocked());
   if (const std::string rewritten = RewrittenLocked(); !rewritten.empty()) return RefusedError(rewritten);
   if (!damage_.empty()) return RefusedError(damage_);
   XORBIT_RETURN_IF_ERROR(sampler_.memory().Readiness());

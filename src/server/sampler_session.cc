@@ -34,16 +34,25 @@ SamplerSession::SamplerSession(Stream& stream, GatedSampler& sampler, const Back
   follower_ = std::make_unique<Follower>(stream, sampler.receiver(), following);
 }
 
+Status SamplerSession::CheckWholeLocked() const {
+  if (receipt_.state != SessionState::kPoisoned) return {};
+  return RefusedError("poisoned: " + receipt_.result + "; start this sampler again");
+}
+
+Status SamplerSession::CheckOverLocked() const {
+  XORBIT_RETURN_IF_ERROR(CheckWholeLocked());
+  if (!IsUnderWay(receipt_.state)) return {};
+  return RefusedError("session " + Quoted(receipt_.session_id) + " is " + std::string(NameOf(receipt_.state)) +
+                      ": abort or resume it first");
+}
+
 // Opens a session, in preparing.
 Status SamplerSession::BeginLocked(const std::string& session_id, uint64_t target, const UpdateChoices& choices) {
   if (follower_ != nullptr)
     return RefusedError("this sampler follows the stream by itself; start it without --follow to drive it");
-  if (receipt_.state == SessionState::kPoisoned)
-    return RefusedError("poisoned: " + receipt_.result + "; start this sampler again");
+  XORBIT_RETURN_IF_ERROR(CheckWholeLocked());
   if (!damage_.empty()) return RefusedError(damage_);
-  if (IsUnderWay(receipt_.state)) {
-    return RefusedError("session " + Quoted(receipt_.session_id) + " is " + std::string(NameOf(receipt_.state)));
-  }
+  XORBIT_RETURN_IF_ERROR(CheckOverLocked());
   const uint64_t applied = receipt_.applied_version;
   receipt_ = SessionReceipt();
   receipt_.state = SessionState::kPreparing;
@@ -125,10 +134,7 @@ Result<SessionReceipt> SamplerSession::Abort(const std::string& session_id) {
 Result<SessionReceipt> SamplerSession::Clear() {
   std::unique_lock lock(mutex_);
   ReleaseLocked(lock);
-  if (IsUnderWay(receipt_.state) || receipt_.state == SessionState::kPoisoned) {
-    return RefusedError("session " + Quoted(receipt_.session_id) + " is " + std::string(NameOf(receipt_.state)) +
-                        ": abort or resume it first");
-  }
+  XORBIT_RETURN_IF_ERROR(CheckOverLocked());
   if (follower_ == nullptr) sampler_.receiver().SetUpdateOptions(/*release_state=*/true, /*validates_inner_hashes=*/true);
   const uint64_t applied = receipt_.applied_version;
   receipt_ = SessionReceipt();

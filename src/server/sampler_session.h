@@ -137,6 +137,7 @@ class SamplerSession {
   Stream& stream() { return stream_; }
   const SessionOptions& options() const { return options_; }
   const SamplerIdentity& identity() const { return identity_; }
+  const std::string& engine_id() const { return identity_.engine_id; }
 
  private:
   SamplerSession(Stream& stream, GatedSampler& sampler, const Backend& backend, const SessionOptions& options,
@@ -151,6 +152,8 @@ class SamplerSession {
   void EndApply(const Status& status);
   void OpenGate(std::unique_lock<std::mutex>& lock, bool keep_pause);
   Status StandstillLocked() const;
+  Status CheckWholeLocked() const;
+  Status CheckOverLocked() const;
   void NoteChecked(const WeightsChecksum& checksum);
   // As ProveHeld, by the record as it was last read, and at any time.
   Status CheckHeld();

@@ -7,7 +7,9 @@
 //            Failed       Aborted    Failed, or Poisoned: load the checkpoint again
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace xorbit {
@@ -37,10 +39,14 @@ constexpr bool StandsStill(SessionState state) {
   return state == SessionState::kApplying || state == SessionState::kApplied || state == SessionState::kPoisoned;
 }
 
-constexpr std::string_view NameOf(SessionState state) {
-  constexpr std::string_view kNames[] = {"IDLE",    "PREPARING", "PREPARED", "APPLYING", "APPLIED",
-                                         "RESUMED", "FAILED",    "ABORTED",  "POISONED"};
-  return kNames[static_cast<uint8_t>(state)];
+inline constexpr std::string_view kSessionStateNames[] = {"IDLE",    "PREPARING", "PREPARED", "APPLYING", "APPLIED",
+                                                          "RESUMED", "FAILED",    "ABORTED",  "POISONED"};
+constexpr std::string_view NameOf(SessionState state) { return kSessionStateNames[static_cast<uint8_t>(state)]; }
+// Nothing: there is no state of this name.
+constexpr std::optional<SessionState> SessionStateNamed(std::string_view name) {
+  const auto* const found = std::ranges::find(kSessionStateNames, name);
+  if (found == std::ranges::end(kSessionStateNames)) return std::nullopt;
+  return static_cast<SessionState>(found - kSessionStateNames);
 }
 
 }  // namespace xorbit

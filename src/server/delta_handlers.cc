@@ -117,9 +117,9 @@ UpdateChoices ChoicesOf(const ControlFields& fields) {
 }  // namespace
 
 HttpReply HandleDeltaInfo(SamplerSession& session, const ControlFields& fields) {
-  if (fields.engine_id.value_or(session.identity().engine_id) != session.identity().engine_id) {
-    return Refusal(session, RefusedError("engine_id is " + Quoted(*fields.engine_id) + ", but this is " +
-                                         Quoted(session.identity().engine_id)));
+  if (fields.engine_id.value_or(session.engine_id()) != session.engine_id()) {
+    return Refusal(session,
+                   RefusedError("engine_id is " + Quoted(*fields.engine_id) + ", but this is " + Quoted(session.engine_id())));
   }
   if (const Status held = session.ProveHeld(); !held.ok()) return Refusal(session, held);
   return ReplyOf(session, session.receipt());

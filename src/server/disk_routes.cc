@@ -58,7 +58,7 @@ HttpReply HandleMetrics(DiskSampler& sampler, const ControlFields& /*fields*/) {
   text.One("xorbit_pull_seconds_total", "counter", "Time of all pulls, while the engine serves.", counts.pull_seconds);
   text.One("xorbit_load_seconds_total", "counter", "Time of all loads; what the engine serves meanwhile is its own.",
            counts.load_seconds);
-  AddReplies(sampler.replies().counts(), &text);
+  AddReplies(sampler.counters().counts(), &text);
   return text.Reply();
 }
 

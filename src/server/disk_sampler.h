@@ -68,7 +68,7 @@ class DiskSampler {
   // Of the engine; and not while the stream says otherwise of the version on the disk.
   Status Readiness();
   DiskCounts counts() const;
-  ServingCounters& replies() { return replies_; }  // of updates nothing is counted there
+  ServingCounters& counters() { return counters_; }  // of updates nothing is counted there
 
   DiskEngine& engine() { return engine_; }
   const DiskEngine& engine() const { return engine_; }
@@ -77,6 +77,7 @@ class DiskSampler {
   // Of whom these are versions: a stream's id, or the folder of weight_v folders.
   std::string source_name() const { return checkpoint_->source_name(); }
   bool follows_stream() const { return checkpoint_->follows_stream(); }
+  const std::string& engine_id() const { return options_.engine_id; }
   const DiskSamplerOptions& options() const { return options_; }
 
  private:
@@ -90,7 +91,7 @@ class DiskSampler {
   DiskEngine engine_;
   mutable std::mutex counts_mutex_;
   DiskCounts counts_;  // guarded by counts_mutex_
-  ServingCounters replies_;
+  ServingCounters counters_;
   std::condition_variable_any never_;
 };
 

@@ -1,14 +1,12 @@
 // A sampler on the disk with its HTTP server: as ServedSampler, for DiskSampler.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <stop_token>
-#include <string>
 
 #include "server/disk_sampler.h"
-#include "server/rate_limit.h"
-#include "server/served_sampler.h"
+#include "server/http_front.h"
+#include "server/serve_request.h"
 
 namespace xorbit {
 
@@ -19,7 +17,7 @@ class ServedDisk {
   static Result<std::unique_ptr<ServedDisk>> Start(const Runtime& runtime, ObjectStore& store, const ServeRequest& request,
                                                    const DiskSamplerOptions& options);
 
-  uint16_t port() const { return server_->port(); }
+  uint16_t port() const { return front_.port(); }
   DiskSampler& sampler() { return *sampler_; }
   HttpReply Answer(const HttpRequest& request);  // counted and logged
 
@@ -28,14 +26,10 @@ class ServedDisk {
   void Stop();  // from any thread
 
  private:
-  explicit ServedDisk(const ServeRequest& request)
-      : access_(request.access), limit_(request.requests_per_second, std::chrono::steady_clock::now()), log_(request.log) {}
+  explicit ServedDisk(HttpFront front) : front_(std::move(front)) {}
 
-  AccessRules access_;
-  RateLimit limit_;
-  std::function<void(const std::string& line)> log_;
+  HttpFront front_;
   std::unique_ptr<DiskSampler> sampler_;
-  std::unique_ptr<HttpServer> server_;
   std::stop_source stop_;
 };
 

@@ -3,10 +3,6 @@
 #include <chrono>
 
 #include "base/parallel.h"
-#include "base/stopwatch.h"
-#include "base/text.h"
-#include "server/reply.h"
-#include "server/request_log.h"
 #include "server/sampler_memory.h"
 
 namespace xorbit {
@@ -20,23 +16,15 @@ constexpr uint32_t kAttachedSliceMicroseconds = 1'000;
 
 }  // namespace
 
-Status CheckListener(const ServeRequest& request) {
-  if (!request.address.starts_with("127.") && request.access.admin_token.empty()) {
-    return UsageError("on " + Quoted(request.address) + " others can reach this server: give it an --admin-token-file");
-  }
-  return {};
-}
-
 Result<std::unique_ptr<ServedSampler>> ServedSampler::Start(const Runtime& runtime, ObjectStore& store,
                                                             const ServeRequest& request) {
-  XORBIT_RETURN_IF_ERROR(CheckListener(request));
   if (request.engine && request.attachment.empty()) {
     return UsageError("an engine's server is paused for the weights that the engine exports: say which with --attach");
   }
   XORBIT_ASSIGN_OR_RETURN(Stream stream, Stream::Open(store, request.stream_id));
-  std::unique_ptr<ServedSampler> served(new ServedSampler(std::move(stream), request));  // tidy-allow: private
   // Before an engine is touched: it must not be paused for a server that cannot be.
-  XORBIT_ASSIGN_OR_RETURN(served->server_, HttpServer::Listen(request.address, request.port, request.http));
+  XORBIT_ASSIGN_OR_RETURN(HttpFront front, HttpFront::Listen(request));
+  std::unique_ptr<ServedSampler> served(new ServedSampler(std::move(stream), std::move(front)));  // tidy-allow: private
   Stream& own = served->stream_;
   const bool is_attached = !request.attachment.empty();
   XORBIT_ASSIGN_OR_RETURN(SamplerMemory found, is_attached
@@ -68,34 +56,22 @@ Result<std::unique_ptr<ServedSampler>> ServedSampler::Start(const Runtime& runti
   return served;
 }
 
-HttpReply ServedSampler::Answer(const HttpRequest& request) {
-  const Stopwatch watch;
-  HttpReply reply = Dispatch(*session_, access_, limit_, request);
-  session_->counters().NoteReply(reply.status, reply.body.find(kVersionNotReady) != std::string::npos);
-  if (log_) {
-    log_(RequestLogLine(session_->identity().engine_id, request, reply.status, watch.seconds(), session_->version()));
-  }
-  return reply;
-}
-
 Status ServedSampler::Run() {
   const Status ran = ParallelFor(2, 2, [&](uint64_t index) -> Status {
     if (index == 0) {
       session_->Run(stop_.get_token());
       return {};
     }
-    return server_->Run([&](const HttpRequest& request) { return Answer(request); },
-                        [this](int status, const std::string& why) {
-                          session_->counters().NoteReply(status, false);
-                          return FailureReply(status, why);
-                        });
+    const Status status = front_.Run(*session_);
+    stop_.request_stop();  // also if the server has failed
+    return status;
   });
   standstill_ = session_->Finish();
   return ran;
 }
 
 void ServedSampler::Stop() {
-  server_->Stop();
+  front_.Stop();
   stop_.request_stop();
 }
 

@@ -35,5 +35,14 @@ TEST(RateLimitTest, SlowRatesAndNone) {
   for (int i = 0; i < 10'000; ++i) EXPECT_EQ(none.Take(2, now), 0);
 }
 
+TEST(CallSlotsTest, SomeAtOnce) {
+  CallSlots slots;
+  for (int i = 0; i < CallSlots::kCount; ++i) EXPECT_TRUE(slots.TryTake());
+  EXPECT_FALSE(slots.TryTake());
+  slots.Return();
+  EXPECT_TRUE(slots.TryTake());
+  EXPECT_FALSE(slots.TryTake());
+}
+
 }  // namespace
 }  // namespace xorbit

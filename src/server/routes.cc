@@ -84,25 +84,32 @@ HttpReply NotReadyReply(uint64_t wanted, std::optional<uint64_t> applied) {
                       OrderedJson{{"type", kVersionNotReady}, {"target_version", wanted}, {"applied", OrNull(applied)}});
 }
 
-HttpReply TooManyReply(int64_t wait_seconds) {
-  HttpReply reply =
-      FailureReply(429, "more requests than this server takes: again after " + std::to_string(wait_seconds) + " s");
+HttpReply TooManyReply(const std::string& what, int64_t wait_seconds) {
+  HttpReply reply = FailureReply(429, what + ": again after " + std::to_string(wait_seconds) + " s");
   reply.retry_after_seconds = wait_seconds;
   return reply;
 }
 
 }  // namespace
 
+std::optional<HttpReply> RefuseRate(RateLimit& limit, size_t bucket) {
+  const int64_t wait = limit.Take(bucket, std::chrono::steady_clock::now());
+  return wait > 0 ? std::optional(TooManyReply("more requests than this server takes", wait)) : std::nullopt;
+}
+
 std::optional<HttpReply> RefuseCaller(const AccessRules& access, RateLimit& limit, Role role, const HttpRequest& request) {
+  // Whoever has no token cannot use up the rate of those who have, nor that of /health.
+  const bool may_ask = !request.of_web_page && MayAsk(access, role, request.authorization);
+  if (auto refusal = RefuseRate(limit, may_ask ? static_cast<size_t>(role) : RateLimit::kStrangers)) return refusal;
+  if (may_ask) return std::nullopt;
   // A browser lets any page send requests to this machine, tokens or not.
   if (request.of_web_page) return FailureReply(403, "requests from web pages are not answered");
-  // Whoever has no token cannot use up the rate of those who have, nor that of /health.
-  const bool may_ask = MayAsk(access, role, request.authorization);
-  const size_t bucket = may_ask ? static_cast<size_t>(role) : RateLimit::kStrangers;
-  const int64_t wait = limit.Take(bucket, std::chrono::steady_clock::now());
-  if (wait > 0) return TooManyReply(wait);
-  if (may_ask) return std::nullopt;
   return FailureReply(401, "send the token of this server as 'Authorization: Bearer TOKEN'");
+}
+
+std::optional<HttpReply> CallSlot::Refuse() const {
+  if (is_taken_) return std::nullopt;
+  return TooManyReply(std::to_string(CallSlots::kCount) + " calls are under way", 1);
 }
 
 std::optional<HttpReply> RefuseVersion(const ControlFields& fields, std::optional<uint64_t> applied) {

@@ -77,6 +77,8 @@ std::string SamplerSession::Finish() {
 }
 
 Result<WeightsChecksum> SamplerSession::Checksum() {
+  const std::unique_lock one_check(check_mutex_, std::try_to_lock);
+  if (!one_check.owns_lock()) return RefusedError("another check is reading all weights: ask again after it");
   XORBIT_RETURN_IF_ERROR(sampler_.memory().CheckReach());
   WeightsChecksum checksum;
   Result<StateDigest> state = RefusedError("generation is paused: no weights are read before it continues");

@@ -119,8 +119,8 @@ class SamplerSession {
   // Once nothing else is called any more: an update that stands between its steps ends as if its lease had run out, so that one
   // whole version is served. Why readers stand still all the same; empty if they do not.
   std::string Finish();
-  // Reads all of live memory. kRefused while the gate is closed. If it is not what it should be the sampler is not ready and
-  // refuses updates, which would carry the damage along, until a check finds it whole.
+  // Reads all of live memory, for one caller at a time. kRefused while the gate is closed. If it is not what it should be the
+  // sampler is not ready and refuses updates, which would carry the damage along, until a check finds it whole.
   Result<WeightsChecksum> Checksum();
   // Reads the record of the applied version anew, unless an update is under way: kRefused if the stream was rewritten since
   // (Stream::CheckHeld). Then the sampler is not ready and refuses updates, until the stream is again what it was. Success too
@@ -193,6 +193,7 @@ class SamplerSession {
   std::unique_ptr<Follower> follower_;  // if it follows; then it has the receiver
   ServingCounters counters_;
 
+  std::mutex check_mutex_;  // one Checksum at a time; not waited for
   // Never held while the engine behind the gate is asked for something. Whoever has moved `receipt_` into preparing or applying
   // has the receiver until it moves it on; but while is_releasing_, it is ReleaseLocked's. Out of applied it is moved by who
   // has the gate's turn.

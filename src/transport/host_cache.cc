@@ -12,6 +12,7 @@ namespace xorbit {
 namespace {
 
 constexpr std::chrono::milliseconds kLockPoll{1};
+constexpr std::chrono::seconds kRest{10};
 // Of every file of ours: the folder may hold others, which are none of our business.
 constexpr std::string_view kPrefix = "xorbit%";
 constexpr std::string_view kLockSuffix = ".lock";
@@ -73,6 +74,7 @@ class HostCache final : public ObjectStore {
   // The kept copy, fetched if nobody has done so. An error: there is none, and the store has to be asked.
   Result<UniqueFd> Obtain(std::string_view key) {
     XORBIT_RETURN_IF_ERROR(CheckObjectKey(key));
+    if (std::chrono::steady_clock::now() < rest_end_.load()) return RefusedError("the folder could not be written");
     const fs::path path = folder_ / NameOf(key);
     const fs::path part = path.string() + std::string(kPartSuffix);
     auto last_growth = std::chrono::steady_clock::now();
@@ -107,7 +109,7 @@ class HostCache final : public ObjectStore {
     XORBIT_ASSIGN_OR_RETURN(const ObjectInfo info, store_.Stat(key));
     XORBIT_RETURN_IF_ERROR(MakeRoom(info.byte_count));
     Status fetched = Copy(key, info.byte_count, part);
-    if (fetched.ok()) fetched = ops_.Rename(part, path);
+    if (fetched.ok()) fetched = Noted(ops_.Rename(part, path));
     if (!fetched.ok()) {
       static_cast<void>(ops_.Unlink(part));
       return fetched;
@@ -117,13 +119,20 @@ class HostCache final : public ObjectStore {
     return OpenForRead(path);
   }
 
+  // A folder that is full, say, is left alone for a while: every try costs a piece of the object.
+  Status Noted(Status written) {
+    if (!written.ok()) rest_end_ = std::chrono::steady_clock::now() + kRest;
+    return written;
+  }
+
   Status Copy(std::string_view key, uint64_t byte_count, const fs::path& part) {
-    XORBIT_ASSIGN_OR_RETURN(const UniqueFd file, ops_.Create(part, /*exclusive=*/false));
+    const Result<UniqueFd> file = ops_.Create(part, /*exclusive=*/false);
+    if (!file.ok()) return Noted(file.status());
     Buffer piece(std::min(kPieceBytes, byte_count));
     for (uint64_t at = 0; at < byte_count; at += piece.size()) {
       const MutableBytes bytes = MutableBytes(piece).first(std::min<uint64_t>(piece.size(), byte_count - at));
       XORBIT_RETURN_IF_ERROR(store_.ReadInto(key, at, bytes));
-      XORBIT_RETURN_IF_ERROR(ops_.Pwrite(file, bytes, at));
+      XORBIT_RETURN_IF_ERROR(Noted(ops_.Pwrite(*file, bytes, at)));
     }
     return {};
   }
@@ -161,6 +170,7 @@ class HostCache final : public ObjectStore {
   fs::path folder_;
   HostCacheOptions options_;
   HostCacheCounts* counts_;
+  std::atomic<std::chrono::steady_clock::time_point> rest_end_{};
 };
 
 }  // namespace

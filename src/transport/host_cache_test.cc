@@ -124,6 +124,17 @@ TEST_F(HostCacheTest, AStoreLargerThanItsCacheIsReadAllTheSame) {
   EXPECT_FALSE(fs::exists(Copy("a.xob")));
 }
 
+TEST_F(HostCacheTest, AFolderThatCannotBeWrittenIsLeftAlone) {
+  for (const std::string key : {"a.xob", "b.xob"}) ASSERT_TRUE(Put(key, 1'000, 5).ok());
+  fs::create_directory(Copy("a.xob").string() + ".part");  // in the way
+  const auto cache = Open();
+  EXPECT_EQ(Read(*cache, "a.xob", 1'000), Buffer(1'000, 5));
+  EXPECT_EQ(store_.reads, 1U);
+  EXPECT_EQ(Read(*cache, "b.xob", 1'000), Buffer(1'000, 5));
+  EXPECT_FALSE(fs::exists(Copy("b.xob")));
+  EXPECT_EQ(counts_.objects, 0U);
+}
+
 TEST_F(HostCacheTest, AProcessStoppedWhileItFetchesHoldsUpNobodyForLong) {
   ASSERT_TRUE(Put("a.xob", 1'000, 5).ok());
   const auto lock = FileLock::TryAcquire(Copy("a.xob").string() + ".lock");  // all that there is of it

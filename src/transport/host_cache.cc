@@ -137,6 +137,15 @@ class HostCache final : public ObjectStore {
     return {};
   }
 
+  // What a process that was killed while it fetched has left: nobody has its lock.
+  void RemoveAbandoned(const fs::path& part) {
+    const std::string path = part.string().substr(0, part.string().size() - kPartSuffix.size());
+    Result<FileLock> lock = FileLock::TryAcquire(path + std::string(kLockSuffix));
+    if (!lock.ok()) return;
+    static_cast<void>(ops_.Unlink(part));
+    static_cast<void>(lock->RemoveFile());
+  }
+
   // Removes the oldest of ours. Who reads a removed file goes on reading it.
   Status MakeRoom(uint64_t byte_count) {
     if (byte_count > options_.limit_bytes) return RefusedError("larger than the cache of this host may be");
@@ -152,7 +161,11 @@ class HostCache final : public ObjectStore {
       struct stat info {};
       if (::lstat(at->path().c_str(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
       const std::string name = at->path().filename().string();
-      if (!name.starts_with(kPrefix) || name.ends_with(kLockSuffix) || name.ends_with(kPartSuffix)) continue;
+      if (!name.starts_with(kPrefix) || name.ends_with(kLockSuffix)) continue;
+      if (name.ends_with(kPartSuffix)) {
+        RemoveAbandoned(at->path());
+        continue;
+      }
       const int64_t made_ns = int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec;
       kept.push_back({at->path(), static_cast<uint64_t>(info.st_size), made_ns});
       total += kept.back().byte_count;

@@ -157,15 +157,20 @@ TEST_F(HostCacheTest, AProcessKilledWhileItFetchesHoldsUpNobody) {
   ASSERT_TRUE(Put("a.xob", 1'000, 5).ok());
   const pid_t child = ::fork();
   if (child == 0) {
-    store_.on_read = [] { ::kill(::getpid(), SIGKILL); };
+    store_.on_read = [] { ::kill(::getpid(), SIGKILL); };  // the part has been begun
     Buffer bytes(1'000);
     ::_exit(Open()->ReadInto("a.xob", 0, bytes).ok() ? 1 : 2);
   }
   int state = 0;
   ASSERT_EQ(::waitpid(child, &state, 0), child);
   ASSERT_TRUE(WIFSIGNALED(state));
+  EXPECT_TRUE(fs::exists(Copy("a.xob.part")));
+  ASSERT_TRUE(Put("b.xob", 1'000, 6).ok());
+  EXPECT_EQ(Read(*Open(), "b.xob", 1'000), Buffer(1'000, 6));
+  EXPECT_FALSE(fs::exists(Copy("a.xob.part")));  // whoever makes room clears up
+  EXPECT_FALSE(fs::exists(Copy("a.xob.lock")));
   EXPECT_EQ(Read(*Open(), "a.xob", 1'000), Buffer(1'000, 5));
-  EXPECT_EQ(counts_.objects, 1U);
+  EXPECT_EQ(counts_.objects, 2U);
 }
 
 }  // namespace

@@ -32,7 +32,9 @@ TEST_F(RoutesTest, AnUpdateGoesStepByStep) {
   EXPECT_EQ(Read(Ask("GET", "/is_paused"))["is_paused"], false);
   EXPECT_EQ(StateOf(Post("/prepare_gpu_delta", OfSession(R"(,"target_version":2)"))), "PREPARED");
   // Others wait.
-  EXPECT_EQ(Post("/prepare_gpu_delta", R"({"session_id":"t","target_version":1})").status, 409);
+  const HttpReply other = Post("/prepare_gpu_delta", R"({"session_id":"t","target_version":1})");
+  EXPECT_EQ(other.status, 409);
+  EXPECT_NE(other.body.find("is PREPARED: abort or resume it first"), std::string::npos) << other.body;
   EXPECT_EQ(Post("/update_weights_from_gpu_delta", R"({"target_version":"latest"})").status, 409);
   EXPECT_EQ(Post("/apply_gpu_delta", R"({"session_id":"t"})").status, 409);
   EXPECT_EQ(Post("/resume_gpu_delta", OfSession()).status, 409);

@@ -53,5 +53,41 @@ TEST_F(RewrittenStreamRoutesTest, IsNoticedByAnUpdateByTheCheckerAndByMetrics) {
   }
 }
 
+// What is prepared is not applied if its version is another one by then, or none.
+TEST_F(RewrittenStreamRoutesTest, IsNoticedBeforeWhatIsPreparedIsApplied) {
+  Start();
+  for (const bool is_published_anew : {false, true}) {
+    model_.live().PublishAll();
+    const StateDigest prepared = model_.live().DigestOf(3);
+    ASSERT_EQ(Post("/prepare_gpu_delta", OfSession(R"(,"target_version":3)")).status, 200);
+    ASSERT_EQ(AwaitPrepared(), "PREPARED");
+    EXPECT_EQ(Read(Post("/get_gpu_delta_status", OfSession()))["participants"][0]["target_state"], ToText(prepared));
+    model_.live().PutBackTo(2);
+    if (is_published_anew) model_.live().PublishAll();
+    const HttpReply refused = Post("/apply_gpu_delta", OfSession());
+    EXPECT_EQ(refused.status, 409);
+    EXPECT_THAT(refused.body, HasSubstr("its version 3 is no more what was prepared here"));
+    EXPECT_EQ(StateOf(refused), "FAILED");
+    EXPECT_FALSE(served_->session().is_paused());
+    EXPECT_TRUE(model_.Holds(*served_, 0));
+    EXPECT_EQ(Ask("GET", "/health").status, 200);
+    EXPECT_EQ(Post("/clear_gpu_delta_state").status, 200);
+  }
+  const HttpReply applied = Post("/update_weights_from_gpu_delta", R"({"target_version":3})");
+  EXPECT_EQ(Read(applied)["participants"][0]["applied_state"], ToText(model_.live().DigestOf(3)));
+  EXPECT_EQ(Read(applied)["participants"][0]["target_state"], ToText(model_.live().DigestOf(3)));
+}
+
+TEST_F(RewrittenStreamRoutesTest, AStoreThatIsAwayKeepsNobodyFromApplyingWhatIsProven) {
+  Start();
+  model_.live().PublishAll();
+  ASSERT_EQ(Post("/prepare_gpu_delta", OfSession(R"(,"target_version":3)")).status, 200);
+  ASSERT_EQ(AwaitPrepared(), "PREPARED");
+  fs::rename(model_.folder() / "store", model_.folder() / "away");
+  EXPECT_EQ(Post("/apply_gpu_delta", OfSession()).status, 200);
+  EXPECT_EQ(Post("/resume_gpu_delta", OfSession()).status, 200);
+  EXPECT_TRUE(model_.Holds(*served_, 3));
+}
+
 }  // namespace
 }  // namespace xorbit

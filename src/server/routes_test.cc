@@ -75,6 +75,29 @@ TEST_F(RoutesTest, WhatTheCheckerHasFoundCountsUntilItFindsOtherwise) {
   EXPECT_TRUE(model_.Holds(*served_, 2));
 }
 
+// An update would carry it along, also one that was prepared before.
+TEST_F(RoutesTest, WhatTheCheckerFindsStopsWhatIsPrepared) {
+  Start();
+  model_.live().PublishAll();
+  ASSERT_EQ(Post("/prepare_gpu_delta", OfSession(R"(,"target_version":2)")).status, 200);
+  ASSERT_EQ(AwaitPrepared(), "PREPARED");
+  const std::span<const MutableBytes> regions = served_->sampler().memory().live().regions;
+  uint8_t& byte = std::ranges::find_if(regions, [](MutableBytes region) { return !region.empty(); })->front();
+  byte ^= 1;
+  EXPECT_EQ(Post("/weights_checker", R"({"action":"checksum"})").status, 409);
+  const HttpReply refused = Post("/apply_gpu_delta", OfSession());
+  EXPECT_EQ(refused.status, 409);
+  EXPECT_THAT(refused.body, HasSubstr("live memory is not version 0"));
+  EXPECT_EQ(StateOf(refused), "FAILED");
+  EXPECT_EQ(Read(refused)["participants"][0]["applied_version"], 0);
+  EXPECT_FALSE(served_->session().is_paused());
+  EXPECT_EQ(Ask("GET", "/health").status, 503);
+  byte ^= 1;
+  EXPECT_EQ(Post("/weights_checker", R"({"action":"checksum"})").status, 200);
+  EXPECT_EQ(Post("/update_weights_from_gpu_delta", R"({"target_version":2})").status, 200);
+  EXPECT_TRUE(model_.Holds(*served_, 2));
+}
+
 // Whatever step its driver dies at, the sampler goes back to serving one whole version.
 TEST_F(RoutesTest, ASessionThatIsLeftAloneEndsByItself) {
   Start();

@@ -55,6 +55,7 @@ void SamplerSession::PrepareWanted(std::unique_lock<std::mutex>& lock) {
     receipt_.state = SessionState::kAborted;
   } else {
     receipt_.state = SessionState::kPrepared;
+    receipt_.target_state = receiver.target_state();
     receipt_.change_count = receiver.report().change_count;
     receipt_.fetched_bytes = receiver.report().fetched_bytes;
     receipt_.staged_bytes = receiver.report().staged_bytes;

@@ -41,6 +41,22 @@ Status SamplerSession::CheckHeld() {
   return NoteHeld(held, stream_.CheckHeld(held.version, held.state));
 }
 
+// Whether what is prepared is still right to apply. Asked with the gate open, so it may read; a store that cannot be read now
+// takes nothing from what was proven.
+Status SamplerSession::ProvePrepared() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!damage_.empty()) return RefusedError(damage_);
+  }
+  const uint64_t target = sampler_.receiver().report().to;
+  const Result<std::optional<VersionRecord>> record = stream_.RecordAnew(target);
+  if (!record.ok()) return {};
+  if (*record && (*record)->committed() && (*record)->target == sampler_.receiver().target_state()) return {};
+  (void)CheckHeld();
+  return RefusedError("the stream was rewritten: its version " + std::to_string(target) +
+                      " is no more what was prepared here; prepare it anew");
+}
+
 // Whoever asks what is new has the stream read anew, so that it costs nothing to look.
 Result<uint64_t> SamplerSession::Newest() {
   Result<uint64_t> newest = stream_.Newest();

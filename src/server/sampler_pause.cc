@@ -8,6 +8,10 @@ namespace xorbit {
 // The session is in applying, so the receiver is this thread's. Success: the gate is held.
 Status SamplerSession::ApplyPrepared() {
   Receiver& receiver = sampler_.receiver();
+  if (const Status proven = ProvePrepared(); !proven.ok()) {
+    receiver.Abort();
+    return proven;
+  }
   const int64_t started_ns = SteadyNs();
   const Status held = sampler_.Hold(std::chrono::steady_clock::now() + options_.gate_deadline);
   if (!held.ok()) {
@@ -105,10 +109,10 @@ Result<SessionReceipt> SamplerSession::UpdateTo(std::optional<uint64_t> target, 
     XORBIT_RETURN_IF_ERROR(stream_.RecordAnew(*target).status());
   }
   XORBIT_RETURN_IF_ERROR(CheckHeld());
-  XORBIT_RETURN_IF_ERROR(stream_.CommittedRecord(*target).status());
+  XORBIT_ASSIGN_OR_RETURN(const VersionRecord record, stream_.CommittedRecord(*target));
   {
     std::unique_lock lock(mutex_);
-    XORBIT_RETURN_IF_ERROR(BeginLocked(std::string(kOneCallId), *target, choices));
+    XORBIT_RETURN_IF_ERROR(BeginLocked(std::string(kOneCallId), record, choices));
     if (receipt_.applied_version == *target) {
       was_current_ = was_current_ || choices.is_current;
       receipt_.state = SessionState::kResumed;

@@ -47,7 +47,7 @@ Status SamplerSession::CheckOverLocked() const {
 }
 
 // Opens a session, in preparing.
-Status SamplerSession::BeginLocked(const std::string& session_id, uint64_t target, const UpdateChoices& choices) {
+Status SamplerSession::BeginLocked(const std::string& session_id, const VersionRecord& target, const UpdateChoices& choices) {
   if (follower_ != nullptr)
     return RefusedError("this sampler follows the stream by itself; start it without --follow to drive it");
   XORBIT_RETURN_IF_ERROR(CheckWholeLocked());
@@ -59,7 +59,8 @@ Status SamplerSession::BeginLocked(const std::string& session_id, uint64_t targe
   receipt_.session_id = session_id;
   receipt_.base_version = applied;
   receipt_.applied_version = applied;
-  receipt_.target_version = target;
+  receipt_.target_version = target.version;
+  receipt_.target_state = target.target;
   if (options_.engine != nullptr) options_.engine->NameSync(session_id == kOneCallId ? std::string() : session_id);
   abort_is_wanted_ = false;
   choices_ = choices;
@@ -82,7 +83,7 @@ Result<SessionReceipt> SamplerSession::Prepare(const SessionOrder& order) {
   if (order.session_id.empty() || order.session_id == kOneCallId) return UsageError("a session needs a session_id");
   XORBIT_RETURN_IF_ERROR(stream_.RecordAnew(order.target_version).status());
   XORBIT_RETURN_IF_ERROR(CheckHeld());
-  XORBIT_RETURN_IF_ERROR(stream_.CommittedRecord(order.target_version).status());
+  XORBIT_ASSIGN_OR_RETURN(const VersionRecord target, stream_.CommittedRecord(order.target_version));
   const std::lock_guard lock(mutex_);
   if (receipt_.session_id == order.session_id) {
     if (receipt_.target_version == order.target_version) {
@@ -99,7 +100,7 @@ Result<SessionReceipt> SamplerSession::Prepare(const SessionOrder& order) {
   if (follower_ == nullptr && order.target_version == applied) {
     return RefusedError("version " + std::to_string(applied) + " is applied already");
   }
-  XORBIT_RETURN_IF_ERROR(BeginLocked(order.session_id, order.target_version, order.choices));
+  XORBIT_RETURN_IF_ERROR(BeginLocked(order.session_id, target, order.choices));
   lease_ = order.lease;
   RenewLeaseLocked();
   prepare_is_wanted_ = true;
@@ -154,7 +155,9 @@ SessionReceipt SamplerSession::ReceiptLocked() const {
   SessionReceipt receipt = receipt_;
   receipt.damage = damage_;
   receipt.lease_left_ms = LeaseLeftMsLocked();
-  if (follower_ != nullptr) receipt.applied_version = follower_->status().version;
+  const Held held = HeldLocked();
+  receipt.applied_version = held.version;
+  receipt.applied_state = held.state;
   return receipt;
 }
 

@@ -41,7 +41,9 @@ struct SessionReceipt {
   std::string damage;  // what the last Checksum has found to be wrong, if anything
   uint64_t base_version = 0;
   uint64_t target_version = 0;
-  uint64_t applied_version = 0;  // served, or about to be
+  std::optional<StateDigest> target_state;  // by the record that the session goes by; none without a session
+  uint64_t applied_version = 0;             // served, or about to be
+  StateDigest applied_state;                // by its record when it came to be live
   uint64_t change_count = 0;
   uint64_t fetched_bytes = 0;
   uint64_t staged_bytes = 0;
@@ -94,7 +96,8 @@ class SamplerSession {
   Result<SessionReceipt> Prepare(const SessionOrder& order);
   Result<SessionReceipt> StatusOf(const std::string& session_id);  // a sign of life, as are all calls about a session
   // From prepared: closes the gate, applies, checks, and leaves the gate closed. After an error the old version is served, or
-  // the sampler is poisoned.
+  // the sampler is poisoned. kRefused, with the session ended, also if the stream was rewritten since it was prepared, or
+  // Checksum has found damage.
   Result<SessionReceipt> Apply(const std::string& session_id);
   // From applied: opens the gate, or with `keep_pause` leaves that to ContinueGeneration. It is applied until the gate is open:
   // who asks again meanwhile waits for that, and hears of resumed. kRefused, in resumed all the same, if
@@ -142,13 +145,14 @@ class SamplerSession {
  private:
   SamplerSession(Stream& stream, GatedSampler& sampler, const Backend& backend, const SessionOptions& options,
                  uint64_t newest_at_start);
-  Status BeginLocked(const std::string& session_id, uint64_t target, const UpdateChoices& choices);
+  Status BeginLocked(const std::string& session_id, const VersionRecord& target, const UpdateChoices& choices);
   Status CheckSessionLocked(const std::string& session_id, SessionState wanted) const;
   SessionReceipt ReceiptLocked() const;
   void PrepareWanted(std::unique_lock<std::mutex>& lock);
   void ReleaseLocked(std::unique_lock<std::mutex>& lock);
   Status NoteOneCallPrepared();
   Status ApplyPrepared();
+  Status ProvePrepared();
   void EndApply(const Status& status);
   void OpenGate(std::unique_lock<std::mutex>& lock, bool keep_pause);
   Status StandstillLocked() const;

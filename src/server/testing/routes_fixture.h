@@ -14,8 +14,8 @@
 namespace xorbit {
 
 inline JsonShape AnyReply() {
-  JsonShape participant = JsonShape::Object(
-      {"state", "applied_version", "target_version", "base_version", "result", "damage", "change_count", "lease_left_ms"});
+  JsonShape participant = JsonShape::Object({"state", "applied_version", "applied_state", "target_version", "target_state",
+                                             "base_version", "result", "damage", "change_count", "lease_left_ms"});
   participant.fields.push_back({"identity", JsonShape::Object({"engine_id", "pid", "start_ticks"})});
   JsonShape shape = JsonShape::Object({"success", "message", "weight_version", "applied", "type", "is_paused", "ready"});
   shape.fields.push_back({"participants", JsonShape::Each(std::move(participant), 10)});

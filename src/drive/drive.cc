@@ -34,11 +34,11 @@ DriveRules RulesOf(const DriveRequest& request) {
 // One round, with the machine that its threads share.
 class Round {
  public:
-  Round(Stream& stream, const DriveRequest& request, uint64_t version, const std::vector<bool>& is_required)
+  Round(Stream& stream, const DriveRequest& request, const VersionRecord& target, const std::vector<bool>& is_required)
       : request_(request),
         options_{request.token, {stream.info().stream_id, ToHex(stream.info().base_fingerprint)}},
-        sync_id_(NewSyncId(version)),
-        update_(RulesOf(request), options_.stream, version, sync_id_, is_required, NowMs()) {}
+        sync_id_(NewSyncId(target.version)),
+        update_(RulesOf(request), options_.stream, {target.version, ToText(target.target)}, sync_id_, is_required, NowMs()) {}
 
   DriveReport Run(const std::stop_token& stop) {
     const Stopwatch watch;
@@ -100,6 +100,16 @@ class Round {
   DrivenUpdate update_;  // guarded by mutex_
 };
 
+// Read anew, for the store may have been put back: a round must mean the state that the version is now.
+Result<VersionRecord> TargetOf(Stream& stream, std::optional<uint64_t> version) {
+  if (!version) {
+    XORBIT_ASSIGN_OR_RETURN(version, stream.Newest());
+  } else {
+    XORBIT_RETURN_IF_ERROR(stream.RecordAnew(*version).status());
+  }
+  return stream.CommittedRecord(*version);
+}
+
 // What people and programs must hear of: anything but another look at engines that stand as they stood.
 bool IsNews(const DriveReport& last, const DriveReport& now) {
   if (last.version != now.version || last.engines.size() != now.engines.size()) return true;
@@ -117,18 +127,13 @@ bool DriveReport::all_current() const {
 }
 
 Result<DriveReport> DriveOnce(Stream& stream, const DriveRequest& request, const std::stop_token& stop) {
-  uint64_t version = request.version.value_or(0);
-  if (!request.version) {
-    XORBIT_ASSIGN_OR_RETURN(version, stream.Newest());
-  }
+  XORBIT_ASSIGN_OR_RETURN(VersionRecord target, TargetOf(stream, request.version));
   const std::vector<bool> is_required(request.engines.size(), true);
   for (;;) {
-    XORBIT_RETURN_IF_ERROR(stream.CommittedRecord(version).status());
-    DriveReport report = Round(stream, request, version, is_required).Run(stop);
+    DriveReport report = Round(stream, request, target, is_required).Run(stop);
     if (!report.newer_version || stop.stop_requested()) return report;
-    XORBIT_ASSIGN_OR_RETURN(const uint64_t newest, stream.Newest());
-    if (newest <= version) return report;
-    version = newest;
+    XORBIT_ASSIGN_OR_RETURN(target, TargetOf(stream, std::nullopt));
+    if (target.version <= report.version) return report;
   }
 }
 
@@ -145,7 +150,7 @@ Status DriveOn(Stream& stream, const DriveRequest& request, const std::stop_toke
   auto store_heard = std::chrono::steady_clock::now();
   auto checked = store_heard;
   while (!stop.stop_requested()) {
-    const Result<uint64_t> newest = stream.Newest();
+    const Result<VersionRecord> newest = TargetOf(stream, std::nullopt);
     const auto now = std::chrono::steady_clock::now();
     if (!newest.ok()) {
       if (now - store_heard > kStorePatience) return newest.status();
@@ -153,7 +158,7 @@ Status DriveOn(Stream& stream, const DriveRequest& request, const std::stop_toke
       continue;
     }
     store_heard = now;
-    const bool is_new = last.engines.empty() || *newest != last.version;
+    const bool is_new = last.engines.empty() || newest->version != last.version;
     if (!is_new && now - checked < request.check_interval) {
       sleep();
       continue;

@@ -116,6 +116,35 @@ TEST_F(DriveTest, AnEngineWhoseWeightsAreDamagedIsNotCurrent) {
   }
 }
 
+// As where a driver has died, and the store was put back and published into again before the next one begins.
+TEST_F(DriveTest, WhatIsPreparedToAnotherStateOfTheVersionIsNotJoined) {
+  for (const bool is_strict : {true, false}) {
+    StartEngines(2);
+    model_.live().PublishAll();
+    Stream stream = Stream::Open(model_.store(), "").value();
+    SessionOrder order;
+    order.session_id = "of a dead driver";
+    order.target_version = 3;
+    order.lease = std::chrono::minutes(1);
+    SamplerSession& first = servers_[0].served->session();
+    ASSERT_TRUE(first.Prepare(order).ok());
+    while (first.receipt().state == SessionState::kPreparing) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    ASSERT_EQ(first.receipt().state, SessionState::kPrepared);
+    model_.live().PutBackTo(2);
+    model_.live().PublishAll();
+    DriveRequest request = Request(is_strict);
+    request.version = 3;
+    const DriveReport report = DriveOnce(stream, request).value();
+    EXPECT_EQ(report.engines[0].standing, Standing::kDropped);
+    EXPECT_THAT(report.engines[0].why, HasSubstr("version 3 is another state there"));
+    EXPECT_EQ(first.version(), 0U);
+    const DriveReport again = DriveOnce(stream, request).value();
+    EXPECT_TRUE(again.all_current()) << again.abort_reason;
+    ExpectAllServe(3);
+    for (size_t i = 0; i < 2; ++i) StopEngine(i);
+  }
+}
+
 // As when an orchestrator is started again while the old one still runs, and somebody drives by hand beside both.
 TEST_F(DriveTest, SeveralDriversDoNotHurtEachOther) {
   StartEngines(3);

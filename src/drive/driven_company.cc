@@ -27,6 +27,28 @@ bool DrivenUpdate::LeadsHere(const EngineReceipt& receipt) const {
   return IsUnderWay(receipt.state) && receipt.session_id != kOneCallId && receipt.target_version == target_;
 }
 
+// As LeadsHere by its number, but to another state.
+bool DrivenUpdate::LeadsAstray(const EngineReceipt& receipt) const {
+  return LeadsHere(receipt) && receipt.target_state != target_state_;
+}
+
+// Whether the engine has, or is about to have, another state than ours by the target's number: the stream was rewritten between
+// its look at the record and ours. Then it cannot come along, and what it has prepared is ended: nobody may take it on.
+bool DrivenUpdate::NoteOtherState(size_t index, int64_t now_ms) {
+  DrivenEngine& engine = engines_[index];
+  const EngineReceipt& receipt = engine.receipt;
+  if (IsOver(engine.standing) || IsOneOf(engine.standing, {Standing::kLeaving, Standing::kFencing})) return false;
+  const bool is_of_stream = receipt.stream_id == stream_.stream_id && receipt.base_fingerprint == stream_.base_fingerprint;
+  const bool leads_astray = LeadsAstray(receipt);
+  const bool serves_other = receipt.applied_version == target_ && receipt.applied_state != target_state_;
+  if (!is_of_stream || (!leads_astray && !serves_other)) return false;
+  if (leads_astray) engine.session_id = receipt.session_id;
+  const std::string why = "version " + std::to_string(target_) + " is another state there: the stream was rewritten; ";
+  Fail(index, why + (serves_other ? "start it anew, from a checkpoint that is a version of the stream" : "update it anew"),
+       now_ms);
+  return true;
+}
+
 // Whether all of the versions that were heard of were there at one time. Engines are asked one after the other, and if they
 // differ another driver may have changed them together meanwhile; what two looks say alike was so between them.
 bool DrivenUpdate::HasSnapshot() {

@@ -34,6 +34,7 @@ void DrivenUpdate::NoteReply(size_t index, DriveStep step, const EngineReply& re
   }
   engine.patient_ms = 0;
   if (is_overtaken) return;
+  if (reply.receipt && NoteOtherState(index, now_ms)) return Settle(now_ms);
   switch (engine.standing) {
     case Standing::kUnknown:
       NoteInfo(index, reply, now_ms);

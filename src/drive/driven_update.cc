@@ -27,9 +27,14 @@ std::string_view NameOf(Standing standing) {
 
 bool IsOver(Standing standing) { return IsOneOf(standing, {Standing::kCurrent, Standing::kKept, Standing::kDropped}); }
 
-DrivenUpdate::DrivenUpdate(const DriveRules& rules, DrivenStream stream, uint64_t target, std::string session_id,
+DrivenUpdate::DrivenUpdate(const DriveRules& rules, DrivenStream stream, DrivenTarget target, std::string session_id,
                            const std::vector<bool>& is_required, int64_t now_ms)
-    : rules_(rules), stream_(std::move(stream)), target_(target), session_id_(std::move(session_id)), began_ms_(now_ms) {
+    : rules_(rules),
+      stream_(std::move(stream)),
+      target_(target.version),
+      target_state_(std::move(target.state)),
+      session_id_(std::move(session_id)),
+      began_ms_(now_ms) {
   for (const bool required : is_required) {
     DrivenEngine engine;
     engine.is_required = required;
@@ -66,10 +71,10 @@ bool DrivenUpdate::Any(std::initializer_list<Standing> standings) const {
   return std::ranges::any_of(engines_, [&](const DrivenEngine& engine) { return IsOneOf(engine.standing, standings); });
 }
 
-// A session that is ours to end. Another driver's ends with its lease.
+// A session that is ours to end. Another driver's ends with its lease, unless nobody may take it on.
 bool DrivenUpdate::MustAbort(const DrivenEngine& engine) const {
   if (StandsStill(engine.receipt.state)) return false;
-  return engine.has_own ||
+  return engine.has_own || LeadsAstray(engine.receipt) ||
          (IsOneOf(engine.standing, {Standing::kPreparing, Standing::kPrepared}) && !engine.receipt.lease_left_ms);
 }
 

@@ -32,6 +32,12 @@ struct DrivenStream {
   std::string base_fingerprint;  // hex
 };
 
+// The state too, for the store may be put back and the number given anew while the update is under way.
+struct DrivenTarget {
+  uint64_t version = 0;
+  std::string state;  // hex: the state digest by the version's record
+};
+
 struct DriveRules {
   bool is_strict = true;
   int64_t silence_ms = 5'000;    // who says nothing for so long is gone
@@ -121,7 +127,7 @@ class DrivenUpdate {
  public:
   // `is_required` says for every engine whether a strict update is off if it fails; false for one that an earlier update has
   // dropped. Times are milliseconds of any steady clock.
-  DrivenUpdate(const DriveRules& rules, DrivenStream stream, uint64_t target, std::string session_id,
+  DrivenUpdate(const DriveRules& rules, DrivenStream stream, DrivenTarget target, std::string session_id,
                const std::vector<bool>& is_required, int64_t now_ms);
 
   // What to do for this engine now. The reply goes to NoteReply before the next order.
@@ -182,6 +188,8 @@ class DrivenUpdate {
   int64_t OthersUntil() const;
   bool IsOwn(const std::string& session_id) const;
   bool LeadsHere(const EngineReceipt& receipt) const;
+  bool LeadsAstray(const EngineReceipt& receipt) const;
+  bool NoteOtherState(size_t index, int64_t now_ms);
   bool IsUndecided() const { return rules_.is_strict && !is_decided_ && abort_reason_.empty(); }
   void NoteStanding(size_t index, int64_t now_ms);
   void NoteOccupied(size_t index, int64_t now_ms);
@@ -199,6 +207,7 @@ class DrivenUpdate {
   DriveRules rules_;
   DrivenStream stream_;
   uint64_t target_;
+  std::string target_state_;
   std::string session_id_;
   std::vector<DrivenEngine> engines_;
   int64_t began_ms_;

@@ -246,7 +246,8 @@ TEST(DrivenUpdateTest, WhoWantsTheNewestTakesNobodyBack) {
     for (ModelEngine& engine : fleet.engines) engine.Restart(7);
     DriveRules rules = ModelRules(is_strict);
     rules.wants_newest = true;
-    DrivenUpdate update(rules, {std::string(kModelStream), std::string(kModelBase)}, 6, "a", {true, true, true}, fleet.now_ms);
+    DrivenUpdate update(rules, {std::string(kModelStream), std::string(kModelBase)}, ModelTarget(6), "a", {true, true, true},
+                        fleet.now_ms);
     fleet.RunToEnd(&update);
     EXPECT_EQ(update.newer_version(), 7);
     EXPECT_THAT(update.engines()[0].why, HasSubstr("version 7 is there already"));

@@ -90,7 +90,7 @@ class Meeting {
     rules.lease_ms = kLeaseMs;
     rules.wants_newest = party_.wants_newest;
     drivers_[index].update = std::make_unique<DrivenUpdate>(
-        rules, DrivenStream{std::string(kModelStream), std::string(kModelBase)}, drivers_[index].target,
+        rules, DrivenStream{std::string(kModelStream), std::string(kModelBase)}, ModelTarget(drivers_[index].target),
         "drive-" + std::to_string(++session_count_) + "-x", std::vector<bool>(engines_.size(), true), now_ms_);
   }
 

@@ -11,8 +11,9 @@ namespace {
 constexpr uint32_t kMaxDepth = 8;
 
 JsonShape ReplyShape() {
-  JsonShape participant = JsonShape::Object({"state", "session_id", "stream_id", "base_fingerprint", "result", "damage",
-                                             "target_version", "applied_version", "paused", "lease_left_ms"});
+  JsonShape participant =
+      JsonShape::Object({"state", "session_id", "stream_id", "base_fingerprint", "result", "damage", "target_version",
+                         "target_state", "applied_version", "applied_state", "paused", "lease_left_ms"});
   participant.fields.push_back({"identity", JsonShape::Object({"engine_id", "hostname", "pid", "start_ticks"})});
   participant.fields.push_back({"scheduler_timing", JsonShape::Object({"blocked_s"})});
   JsonShape shape = JsonShape::Object({"success", "message"});
@@ -44,7 +45,9 @@ Result<EngineReceipt> ReadReceipt(const Json& object) {
     XORBIT_ASSIGN_OR_RETURN(receipt.damage, GetString(object, "damage"));
   }
   XORBIT_ASSIGN_OR_RETURN(receipt.target_version, GetUnsigned(object, "target_version"));
+  XORBIT_ASSIGN_OR_RETURN(receipt.target_state, GetString(object, "target_state"));
   XORBIT_ASSIGN_OR_RETURN(receipt.applied_version, GetUnsigned(object, "applied_version"));
+  XORBIT_ASSIGN_OR_RETURN(receipt.applied_state, GetString(object, "applied_state"));
   XORBIT_ASSIGN_OR_RETURN(receipt.paused, GetBool(object, "paused"));
   XORBIT_ASSIGN_OR_RETURN(const Json* timing, GetObject(object, "scheduler_timing"));
   XORBIT_ASSIGN_OR_RETURN(const Json* blocked, GetField(*timing, "blocked_s"));

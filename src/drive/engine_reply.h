@@ -21,7 +21,9 @@ struct EngineReceipt {
   std::string result;            // of a failure: why
   std::string damage;            // what its weights checker has found to be wrong; mostly empty
   uint64_t target_version = 0;
+  std::string target_state;  // hex; empty without a session
   uint64_t applied_version = 0;
+  std::string applied_state;  // hex
   bool paused = false;
   double blocked_seconds = 0;             // of the last pause
   std::optional<uint64_t> lease_left_ms;  // until the session ends by itself; none: nobody waits for its driver

@@ -40,7 +40,7 @@ class ResumeOrderTest : public testing::Test {
   }
 
   int64_t now_ms_ = 1'000;
-  DrivenUpdate update_{DriveRules{}, {"", ""}, kTarget, "s", {true, true, true}, now_ms_};
+  DrivenUpdate update_{DriveRules{}, {"", ""}, {kTarget, ""}, "s", {true, true, true}, now_ms_};
   std::array<EngineReceipt, 3> receipts_;
 };
 

@@ -15,6 +15,12 @@ namespace xorbit {
 inline constexpr std::string_view kModelStream = "run";
 inline constexpr std::string_view kModelBase = "0123";
 
+// A version's state after the store was put back and published into again so often.
+inline std::string ModelState(uint64_t version, int writing = 0) {
+  return std::to_string(version) + "/" + std::to_string(writing);
+}
+inline DrivenTarget ModelTarget(uint64_t version, int writing = 0) { return {version, ModelState(version, writing)}; }
+
 // An engine's side, as far as a driver sees it.
 class ModelEngine {
  public:
@@ -31,6 +37,8 @@ class ModelEngine {
   bool has_leases = true;
   int64_t prepare_ms = 0;
   int64_t lease_ms = 1'000;
+  int writing = 0;       // of the store that it reads,
+  int held_writing = 0;  // and of that which its weights are of
 
   ModelEngine() { Restart(0); }
   void Restart(uint64_t version) {
@@ -40,6 +48,7 @@ class ModelEngine {
     session.stream_id = kModelStream;
     session.base_fingerprint = base_fingerprint;
     applied = version;
+    held_writing = writing;
     is_paused = is_dead = is_stuck = false;
   }
   bool stands_still() const { return is_paused || is_stuck || StandsStill(session.state); }
@@ -69,6 +78,7 @@ class ModelEngine {
     reply.is_accepted = Work(order);
     reply.message = reply.is_accepted ? "done" : "refused";
     session.applied_version = applied;
+    session.applied_state = ModelState(applied, held_writing);
     session.paused = stands_still();
     session.lease_left_ms.reset();
     if (has_leases && IsUnderWay(session.state)) session.lease_left_ms = std::max<int64_t>(lease_end_ms_ - now_ms_, 0);
@@ -98,6 +108,8 @@ class ModelEngine {
     if (IsUnderWay(session.state) || !is_me || order.base_version != applied || order.version == applied) return false;
     session.session_id = order.session_id;
     session.target_version = order.version;
+    session.target_state = ModelState(order.version, writing);
+    prepared_writing_ = writing;
     session.state = SessionState::kPreparing;
     prepared_ms_ = now_ms_ + prepare_ms;
     RenewLease();
@@ -111,6 +123,7 @@ class ModelEngine {
         if (IsUnderWay(session.state)) return false;
         if (applied != order.version) is_stuck = fails_to_go_on && !is_paused;
         applied = order.version;
+        held_writing = writing;
         session.session_id = "one call";
         session.state = SessionState::kResumed;
         return !is_stuck;
@@ -123,9 +136,11 @@ class ModelEngine {
       case DriveStep::kApply:
         if (!Move(order, SessionState::kPrepared, fails_to_apply ? SessionState::kFailed : SessionState::kApplied))
           return false;
-        if (!fails_to_apply) applied = session.target_version;
+        if (fails_to_apply) return false;
+        applied = session.target_version;
+        held_writing = prepared_writing_;
         RenewLease();
-        return !fails_to_apply;
+        return true;
       case DriveStep::kResume:
         if (!Move(order, SessionState::kApplied, SessionState::kResumed)) return false;
         is_stuck = fails_to_go_on && !is_paused;
@@ -151,6 +166,7 @@ class ModelEngine {
 
   int64_t now_ms_ = 0;
   int64_t prepared_ms_ = 0;
+  int prepared_writing_ = 0;
   int64_t lease_end_ms_ = 0;
 };
 
@@ -171,10 +187,10 @@ class Fleet {
   int64_t now_ms = 1'000;
   int round = 0;
 
-  DrivenUpdate Begin(bool is_strict, uint64_t target) {
+  DrivenUpdate Begin(bool is_strict, uint64_t target, int writing = 0) {
     return {ModelRules(is_strict),
             {std::string(kModelStream), std::string(kModelBase)},
-            target,
+            ModelTarget(target, writing),
             "session-" + std::to_string(++round),
             std::vector<bool>(engines.size(), true),
             now_ms};

@@ -20,9 +20,9 @@ constexpr int kIdDigits = 8;
 
 int64_t NowMs() { return SteadyNs() / 1'000'000; }
 
-std::string NewSyncId(uint64_t version) {
+std::string NewSyncId(uint64_t version, bool is_strict) {
   std::random_device random;
-  return "drive-" + std::to_string(version) + "-" + ToHex(random(), kIdDigits) + ToHex(random(), kIdDigits);
+  return SessionIdOf(is_strict, std::to_string(version) + "-" + ToHex(random(), kIdDigits) + ToHex(random(), kIdDigits));
 }
 
 DriveRules RulesOf(const DriveRequest& request) {
@@ -37,7 +37,7 @@ class Round {
   Round(Stream& stream, const DriveRequest& request, const VersionRecord& target, const std::vector<bool>& is_required)
       : request_(request),
         options_{request.token, {stream.info().stream_id, ToHex(stream.info().base_fingerprint)}},
-        sync_id_(NewSyncId(target.version)),
+        sync_id_(NewSyncId(target.version, request.rules.is_strict)),
         update_(RulesOf(request), options_.stream, {target.version, ToText(target.target)}, sync_id_, is_required, NowMs()) {}
 
   DriveReport Run(const std::stop_token& stop) {

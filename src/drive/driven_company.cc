@@ -15,15 +15,27 @@
 namespace xorbit {
 namespace {
 
+constexpr std::string_view kCohortPrefix = "drive-";
+constexpr std::string_view kEachPrefix = "drive-each-";
 constexpr int kMaxRefusals = 3;  // a reply's receipt is taken after its refusal: another's session may have ended between
 
 }  // namespace
+
+std::string SessionIdOf(bool is_strict, const std::string& unique) {
+  return std::string(is_strict ? kCohortPrefix : kEachPrefix) + unique;
+}
+
+bool IsOfCohort(std::string_view session_id) {
+  return session_id.starts_with(kCohortPrefix) && !session_id.starts_with(kEachPrefix);
+}
 
 bool DrivenUpdate::IsOwn(const std::string& session_id) const {
   return session_id == session_id_ || session_id.starts_with(session_id_ + ".");
 }
 
+// One that has gone by itself is waited for: it decides nothing for the others.
 bool DrivenUpdate::LeadsHere(const EngineReceipt& receipt) const {
+  if (rules_.is_strict && StandsStill(receipt.state) && !IsOfCohort(receipt.session_id)) return false;
   return IsUnderWay(receipt.state) && receipt.session_id != kOneCallId && receipt.target_version == target_;
 }
 

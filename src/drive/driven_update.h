@@ -62,6 +62,12 @@ enum class DriveStep : uint8_t {
   kOver,   // nothing more
 };
 
+// Of a strict driver's sessions or an independent one's. `unique` begins with a digit.
+std::string SessionIdOf(bool is_strict, const std::string& unique);
+// Whether an engine that has applied in this session tells that a strict driver's decision to go has fallen. In a session of
+// any other kind it has gone by itself.
+bool IsOfCohort(std::string_view session_id);
+
 // Calls in which an engine's silence means nothing: it applies, flushes, goes on, or recovers before it answers.
 bool MayTakeLong(DriveStep step);
 

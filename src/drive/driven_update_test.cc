@@ -143,6 +143,20 @@ TEST(DrivenUpdateTest, WhoNeverAnswersAResumeIsGivenUpOn) {
   }
 }
 
+// Whoever has gone by itself decides nothing for the others: if one of them cannot come along, it is kept and not fenced.
+TEST(DrivenUpdateTest, AnEngineOfAnIndependentDriverIsNoDecision) {
+  Fleet fleet(3);
+  DrivenUpdate alone = fleet.Begin(/*is_strict=*/false, 3);
+  for (; alone.engines()[0].standing != Standing::kApplied; fleet.now_ms += 10) fleet.Turn(&alone, 0);
+  fleet.engines[1].fails_to_prepare = true;
+  DrivenUpdate together = fleet.Begin(/*is_strict=*/true, 3);
+  fleet.RunToEnd(&together);
+  EXPECT_TRUE(fleet.engines[0].serves(3));
+  EXPECT_TRUE(fleet.engines[1].serves(0) && fleet.engines[2].serves(0));
+  EXPECT_NE(together.abort_reason(), "");
+  EXPECT_EQ(together.engines()[0].standing, Standing::kCurrent) << together.engines()[0].why;
+}
+
 TEST(DrivenUpdateTest, IndependentEnginesDoNotWaitForAStraggler) {
   Fleet fleet(3);
   fleet.engines[1].is_dead = true;
@@ -175,7 +189,7 @@ TEST(DrivenUpdateTest, ANewDriverTakesOverWhatADeadOneHasLeft) {
   DrivenUpdate next = fleet.Begin(/*is_strict=*/true, 3);
   fleet.RunToEnd(&next);
   for (const ModelEngine& engine : fleet.engines) EXPECT_TRUE(engine.serves(3));
-  EXPECT_EQ(next.engines()[0].session_id, "session-1");
+  EXPECT_EQ(next.engines()[0].session_id, "drive-1");
 
   // One that was on its way to another version: its sessions are ended first.
   DrivenUpdate other = fleet.Begin(/*is_strict=*/true, 4);
@@ -217,13 +231,13 @@ TEST(DrivenUpdateTest, AnotherDriversSessionIsWaitedForWhileItLives) {
     fleet.engines[0].lease_ms = fleet.engines[1].lease_ms = INT32_MAX;  // as if it said something all the time
     DriveOrder poll;
     poll.step = DriveStep::kPoll;
-    poll.session_id = "session-1";
+    poll.session_id = "drive-1";
     for (ModelEngine& engine : fleet.engines) (void)engine.Answer(poll);
     DrivenUpdate update = fleet.Begin(is_strict, 3);
     fleet.RunToEnd(&update);
     for (size_t i = 0; i < 2; ++i) {
       EXPECT_EQ(update.engines()[i].standing, Standing::kKept);
-      EXPECT_THAT(update.engines()[i].why + update.abort_reason(), HasSubstr("session 'session-1' to version 4"));
+      EXPECT_THAT(update.engines()[i].why + update.abort_reason(), HasSubstr("session 'drive-1' to version 4"));
       EXPECT_EQ(fleet.engines[i].session.state, SessionState::kPrepared);
     }
   }

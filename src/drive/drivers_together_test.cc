@@ -91,7 +91,8 @@ class Meeting {
     rules.wants_newest = party_.wants_newest;
     drivers_[index].update = std::make_unique<DrivenUpdate>(
         rules, DrivenStream{std::string(kModelStream), std::string(kModelBase)}, ModelTarget(drivers_[index].target),
-        "drive-" + std::to_string(++session_count_) + "-x", std::vector<bool>(engines_.size(), true), now_ms_);
+        SessionIdOf(party_.is_strict[index], std::to_string(++session_count_) + "-x"), std::vector<bool>(engines_.size(), true),
+        now_ms_);
   }
 
   // Something that some driver or engine does; false if there is nothing left.

@@ -12,7 +12,7 @@ namespace xorbit {
 namespace {
 
 constexpr std::chrono::milliseconds kLockPoll{1};
-constexpr std::chrono::seconds kRest{10};
+constexpr std::chrono::seconds kRest{60};
 // Of every file of ours: the folder may hold others, which are none of our business.
 constexpr std::string_view kPrefix = "xorbit%";
 constexpr std::string_view kLockSuffix = ".lock";
@@ -74,7 +74,7 @@ class HostCache final : public ObjectStore {
   // The kept copy, fetched if nobody has done so. An error: there is none, and the store has to be asked.
   Result<UniqueFd> Obtain(std::string_view key) {
     XORBIT_RETURN_IF_ERROR(CheckObjectKey(key));
-    if (std::chrono::steady_clock::now() < rest_end_.load()) return RefusedError("the folder could not be written");
+    if (std::chrono::steady_clock::now() < rest_end_.load()) return RefusedError("the folder was of no use a moment ago");
     const fs::path path = folder_ / NameOf(key);
     const fs::path part = path.string() + std::string(kPartSuffix);
     auto last_growth = std::chrono::steady_clock::now();
@@ -90,7 +90,7 @@ class HostCache final : public ObjectStore {
         last_size = size;
         last_growth = now;
       }
-      if (now - last_growth > options_.patience) return RefusedError("who fetches it does not get on");
+      if (now - last_growth > options_.patience) return Noted(RefusedError("who fetches it does not get on"));
       std::this_thread::sleep_for(kLockPoll);
     }
   }
@@ -119,7 +119,7 @@ class HostCache final : public ObjectStore {
     return OpenForRead(path);
   }
 
-  // A folder that is full, say, is left alone for a while: every try costs a piece of the object.
+  // A folder that is full, say, is left alone for a while: every try costs a fetch, or patience.
   Status Noted(Status written) {
     if (!written.ok()) rest_end_ = std::chrono::steady_clock::now() + kRest;
     return written;

@@ -29,9 +29,9 @@ struct HostCacheCounts {
 };
 
 // A store that reads what it keeps through `folder`, which must be there, and passes everything else on. A process that is
-// killed while it fetches holds up nobody, one that is stopped only for as long as `patience`. Other files in the folder are
-// left alone. If the folder is full or cannot be written, objects are read from the store as without it. `store`, `ops` and
-// `counts` outlive it.
+// killed while it fetches holds up nobody, one that is stopped only for as long as `patience`, once a minute. Other files in
+// the folder are left alone. If the folder is full or cannot be written, objects are read from the store as without it.
+// `store`, `ops` and `counts` outlive it.
 std::unique_ptr<ObjectStore> OpenHostCache(ObjectStore& store, FileOps& ops, const fs::path& folder, HostCacheOptions options,
                                            HostCacheCounts* counts);
 

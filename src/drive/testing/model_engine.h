@@ -191,7 +191,7 @@ class Fleet {
     return {ModelRules(is_strict),
             {std::string(kModelStream), std::string(kModelBase)},
             ModelTarget(target, writing),
-            "session-" + std::to_string(++round),
+            SessionIdOf(is_strict, std::to_string(++round)),
             std::vector<bool>(engines.size(), true),
             now_ms};
   }

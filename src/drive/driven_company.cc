@@ -168,6 +168,7 @@ void DrivenUpdate::LookAgain(int64_t now_ms) {
 void DrivenUpdate::GiveWay(int64_t now_ms) {
   for (DrivenEngine& engine : engines_) {
     if (IsOver(engine.standing) || engine.standing == Standing::kLeaving || StandsStill(engine.receipt.state)) continue;
+    if (engine.standing == Standing::kBehind) continue;
     const bool has_session = IsOneOf(engine.standing, {Standing::kPreparing, Standing::kPrepared});
     if (!engine.has_own && !has_session) continue;
     Enter(&engine, MustAbort(engine) ? Standing::kLeaving : Standing::kUnknown, now_ms);

@@ -19,9 +19,9 @@ bool IsOneOf(Standing standing, std::initializer_list<Standing> standings) {
 int64_t PollAfter(int64_t waited_ms) { return std::clamp<int64_t>(waited_ms / 4, 1, kMaxPollMs); }
 
 std::string_view NameOf(Standing standing) {
-  constexpr std::string_view kNames[] = {"unknown", "occupied",  "known",    "apart",    "opening",
-                                         "waiting", "preparing", "prepared", "applying", "applied",
-                                         "leaving", "fencing",   "current",  "kept",     "dropped"};
+  constexpr std::string_view kNames[] = {"unknown",   "occupied", "known",    "apart",   "opening", "waiting",
+                                         "preparing", "prepared", "applying", "applied", "leaving", "behind",
+                                         "fencing",   "current",  "kept",     "dropped"};
   return kNames[static_cast<uint8_t>(standing)];
 }
 
@@ -90,7 +90,8 @@ void DrivenUpdate::Fail(size_t index, const std::string& why, int64_t now_ms) {
 Standing DrivenUpdate::AfterLeaving(const DrivenEngine& engine) const {
   if (engine.why.empty() && abort_reason_.empty()) return Standing::kUnknown;  // it has given way, and takes part again
   if (engine.why.empty() || engine.is_elsewhere) return Standing::kKept;
-  return rules_.is_strict && abort_reason_.empty() ? Standing::kFencing : Standing::kDropped;
+  if (!rules_.is_strict || !abort_reason_.empty()) return Standing::kDropped;
+  return is_decided_ ? Standing::kFencing : Standing::kBehind;
 }
 
 void DrivenUpdate::GiveUp(const std::string& why, int64_t now_ms) {
@@ -166,10 +167,16 @@ void DrivenUpdate::Settle(int64_t now_ms) {
 
 void DrivenUpdate::Decide(int64_t now_ms) {
   if (!IsUndecided()) return;
+  if (!Any({Standing::kPrepared, Standing::kApplying, Standing::kApplied, Standing::kCurrent})) {
+    if (Any({Standing::kLeaving})) return;
+    const auto behind = std::ranges::find(engines_, Standing::kBehind, &DrivenEngine::standing);
+    if (behind != engines_.end()) return GiveUp(behind->why, now_ms);  // nobody goes, so nobody stays behind
+  }
   is_decided_ = true;
   decided_ms_ = now_ms;
   for (DrivenEngine& engine : engines_) {
     if (engine.standing == Standing::kOccupied) engine.until_ms = OthersUntil();
+    if (engine.standing == Standing::kBehind) Enter(&engine, Standing::kFencing, now_ms);
   }
 }
 
@@ -209,6 +216,8 @@ DriveStep DrivenUpdate::StepOf(const DrivenEngine& engine) const {
     case Standing::kPreparing:
     case Standing::kApplying:
       return DriveStep::kPoll;
+    case Standing::kBehind:
+      return DriveStep::kWait;
     case Standing::kLeaving:
       return DriveStep::kAbort;
     case Standing::kFencing:

@@ -8,7 +8,8 @@
 // Strict: all engines change together. The decision to go falls once, when every engine is prepared. Whatever fails before it
 // makes all of them abort and serve what they did; whatever fails after it is dropped, with its gate closed, and nobody resumes
 // before all others have applied. An engine that was not there before, or lags behind, stops nobody: it is brought along if it
-// can be, and dropped in the same way if not. Independent: each engine goes through the steps by itself.
+// can be, and dropped in the same way if not, once the others go; if nobody goes it is left as it is. Independent: each engine
+// goes through the steps by itself.
 //
 // Other drivers, alive or dead, are no special case: sessions that lead to our own target are joined, whoever began them, and
 // an engine that has applied is taken for the word that the decision to go has fallen. What leads elsewhere is waited for, not
@@ -92,6 +93,7 @@ enum class Standing : uint8_t {
   kApplying,
   kApplied,
   kLeaving,
+  kBehind,  // cannot come along, and the decision has not fallen: it is fenced when it does
   kFencing,
   // What an engine ends as:
   kCurrent,  // serves the target

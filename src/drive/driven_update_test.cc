@@ -143,6 +143,35 @@ TEST(DrivenUpdateTest, WhoNeverAnswersAResumeIsGivenUpOn) {
   }
 }
 
+// As when the newest payload is damaged, round after round: all were dropped before, so none is required, and still nobody is
+// stopped for the sake of others who do not go either.
+TEST(DrivenUpdateTest, WhereNobodyGoesNobodyIsFenced) {
+  for (const std::vector<bool>& is_required : {std::vector<bool>{false, false}, std::vector<bool>{false, true}}) {
+    Fleet fleet(2);
+    for (ModelEngine& engine : fleet.engines) engine.fails_to_prepare = true;
+    DrivenUpdate update = fleet.Begin(/*is_strict=*/true, 3, 0, is_required);
+    fleet.RunToEnd(&update);
+    EXPECT_NE(update.abort_reason(), "");
+    EXPECT_FALSE(update.is_decided());
+    for (const ModelEngine& engine : fleet.engines) EXPECT_TRUE(engine.serves(0));
+  }
+}
+
+TEST(DrivenUpdateTest, WhoCannotComeAlongIsFencedOnceTheOthersGo) {
+  Fleet fleet(3);
+  fleet.engines[0].fails_to_prepare = true;
+  fleet.engines[2].prepare_ms = 1'000;  // long after the first has failed
+  DrivenUpdate update = fleet.Begin(/*is_strict=*/true, 3, 0, {false, true, true});
+  for (; !update.is_decided(); fleet.now_ms += 10) {
+    for (size_t i = 0; i < 3; ++i) fleet.Turn(&update, i);
+    EXPECT_TRUE(update.is_decided() || !fleet.engines[0].is_paused);
+  }
+  fleet.RunToEnd(&update);
+  EXPECT_TRUE(fleet.engines[0].is_paused);
+  EXPECT_EQ(update.engines()[0].standing, Standing::kDropped);
+  EXPECT_TRUE(fleet.engines[1].serves(3) && fleet.engines[2].serves(3));
+}
+
 // Whoever has gone by itself decides nothing for the others: if one of them cannot come along, it is kept and not fenced.
 TEST(DrivenUpdateTest, AnEngineOfAnIndependentDriverIsNoDecision) {
   Fleet fleet(3);

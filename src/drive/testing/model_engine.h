@@ -188,11 +188,14 @@ class Fleet {
   int round = 0;
 
   DrivenUpdate Begin(bool is_strict, uint64_t target, int writing = 0) {
+    return Begin(is_strict, target, writing, std::vector<bool>(engines.size(), true));
+  }
+  DrivenUpdate Begin(bool is_strict, uint64_t target, int writing, const std::vector<bool>& is_required) {
     return {ModelRules(is_strict),
             {std::string(kModelStream), std::string(kModelBase)},
             ModelTarget(target, writing),
             SessionIdOf(is_strict, std::to_string(++round)),
-            std::vector<bool>(engines.size(), true),
+            is_required,
             now_ms};
   }
   // One engine's turn; false if it has nothing more to do.

@@ -107,12 +107,11 @@ bool DiskEngine::IsHeld() const {
 
 Status DiskEngine::FlushCache() const { return Call(FlushCall(options_.kind), options_.call_limit); }
 
-// Nothing if it does not say.
-Result<std::optional<std::string>> DiskEngine::AskLabel(std::chrono::milliseconds limit) const {
+// Nothing if it names none; an error if that is not known now.
+Result<std::optional<std::string>> DiskEngine::AskLabel(HttpDeadline deadline) const {
   const EngineCall question = LabelQuestion(options_.kind);
-  XORBIT_ASSIGN_OR_RETURN(const HttpReply reply, CallEngineServer(address_, question, Clock::now() + limit));
-  XORBIT_RETURN_IF_ERROR(CheckKey(question, reply));
-  return LabelIn(reply);
+  XORBIT_ASSIGN_OR_RETURN(const HttpReply reply, CallEngineServer(address_, question, deadline));
+  return LabelIn(question, reply);
 }
 
 // The engine has said that it has loaded. A label that it could not be told is no reason to stand still; one that it was told
@@ -120,13 +119,14 @@ Result<std::optional<std::string>> DiskEngine::AskLabel(std::chrono::millisecond
 Status DiskEngine::Know(uint64_t version, const Status& labelled) {
   Knowledge known;
   known.version = version;
+  known.was_told = labelled.ok();
   known.label_error = labelled.message();
   known.unknown.clear();
-  if (labelled.ok()) {
-    const auto label = AskLabel(options_.call_limit);
-    known.names_version = label.ok() && label->has_value();
+  if (known.was_told) {
+    const auto label = AskLabel(Clock::now() + options_.call_limit);
+    known.names_version = label.ok() ? label->has_value() : names_version();
     if (!label.ok()) known.label_error = label.status().message();
-    if (known.names_version && **label != std::to_string(version)) {
+    if (label.ok() && *label && **label != std::to_string(version)) {
       return RefusedError("the engine was told that it has loaded version " + std::to_string(version) + ", and names " +
                           Quoted(**label));
     }
@@ -140,36 +140,60 @@ Status DiskEngine::Know(uint64_t version, const Status& labelled) {
 void DiskEngine::Forget(const std::string& why) {
   const std::lock_guard lock(mutex_);
   known_.unknown = why;
+  known_.is_lost = false;
   ++known_.change_count;
 }
 
-// `is_lost`: it is another engine, or may be by the time it answers again.
-Status DiskEngine::Probe(const Knowledge& known, bool* is_lost) const {
+// Notes what the engine's answer has changed of what is known. It is lost if it is another engine, or may be by the time it
+// answers again; an answer that does not tell changes nothing.
+Status DiskEngine::Probe(Knowledge* known) const {
   const Clock::time_point deadline = Clock::now() + options_.probe_limit;
   const auto connected = HttpSocket::Connect(options_.endpoint.address, options_.endpoint.port, deadline);
   if (!connected.ok()) {
-    *is_lost = !known.names_version;  // one that names its version is known again by that
+    if (!known->names_version) known->is_lost = true;  // one that names its version is known again by that
     return connected.status().WithContext("the engine is not there");
   }
-  if (!known.names_version) return {};
-  XORBIT_ASSIGN_OR_RETURN(const auto label, AskLabel(options_.probe_limit));
-  if (label == std::to_string(known.version)) return {};
-  *is_lost = true;
-  return RefusedError("the engine has loaded version " + std::to_string(known.version) + " and now names " +
-                      (label ? Quoted(*label) : std::string("none")) + ": it was restarted, or loaded by somebody else");
+  if (!known->was_told) return {};
+  const auto label = AskLabel(deadline);
+  if (!label.ok()) {
+    known->label_error = label.status().message();
+    return known->names_version ? label.status() : Status();
+  }
+  known->label_error.clear();
+  if (*label == std::to_string(known->version)) {
+    known->names_version = true;
+    known->is_lost = false;
+    return {};
+  }
+  if (!*label && !known->names_version) return {};
+  known->is_lost = true;
+  return RefusedError("the engine has loaded version " + std::to_string(known->version) + " and now names " +
+                      (*label ? Quoted(**label) : std::string("none")) + ": it was restarted, or loaded by somebody else");
+}
+
+// What a probe has shown, unless the engine was made to load meanwhile.
+Status DiskEngine::Learn(Knowledge* probed, const Status& answered) {
+  if (!probed->is_lost) probed->unknown.clear();
+  if (probed->is_lost && probed->unknown.empty()) probed->unknown = answered.message();
+  const std::lock_guard lock(mutex_);
+  if (probed->change_count != known_.change_count) return StatusOf(known_.unknown);
+  known_ = *probed;
+  return probed->is_lost ? StatusOf(probed->unknown) : answered;
 }
 
 Status DiskEngine::Readiness() {
-  const Knowledge known = Copy();
-  XORBIT_RETURN_IF_ERROR(StatusOf(known.unknown));
-  bool is_lost = false;
-  const Status status = Probe(known, &is_lost);
-  if (status.ok() || !is_lost) return status;
-  const std::lock_guard lock(mutex_);
-  if (known.change_count != known_.change_count) return StatusOf(known_.unknown);  // it was made to load meanwhile
-  known_.unknown = status.message();
-  ++known_.change_count;
-  return StatusOf(known_.unknown);
+  const Clock::time_point arrived = Clock::now();
+  if (const Knowledge known = Copy(); !known.unknown.empty() && !known.is_lost) return StatusOf(known.unknown);
+  const std::lock_guard asking(probe_mutex_);
+  Knowledge known = Copy();
+  if (!known.unknown.empty() && !known.is_lost) return StatusOf(known.unknown);
+  if (answer_ && answer_->change_count == known.change_count && arrived < answer_->ended + options_.answer_kept) {
+    return answer_->status;
+  }
+  const Status answered = Probe(&known);
+  const Status status = Learn(&known, answered);
+  answer_ = Answer{Clock::now(), known.change_count, status};
+  return status;
 }
 
 DiskEngine::Knowledge DiskEngine::Copy() const {

@@ -20,6 +20,7 @@ struct DiskEngineOptions {
   std::chrono::milliseconds call_limit{10'000};
   std::chrono::milliseconds load_limit{600'000};
   std::chrono::milliseconds probe_limit{2'000};
+  std::chrono::milliseconds answer_kept{200};  // a probe's: who asks for readiness meanwhile has it without another
 };
 
 // Thread-safe.
@@ -39,7 +40,9 @@ class DiskEngine {
   Status FlushCache() const;
 
   // Success if the version is known and the engine that loaded it answers. One that names the version is known again by that
-  // name; of one that does not, it is only noticed that nobody answers.
+  // name, also after it was lost; of one that does not, it is only noticed that nobody answers. The engine is asked one
+  // question at a time, however many ask for this: who waits has its answer, which is kept for a while unless the engine is
+  // made to load.
   Status Readiness();
   std::optional<uint64_t> version() const;  // that it has loaded; nothing while nobody knows
   bool names_version() const;               // whether it says so itself when it is asked
@@ -47,29 +50,39 @@ class DiskEngine {
   const DiskEngineOptions& options() const { return options_; }
 
  private:
+  struct Answer {
+    std::chrono::steady_clock::time_point ended;
+    uint64_t change_count = 0;  // of what is known by it
+    Status status;
+  };
   struct Knowledge {
     uint64_t version = 0;
-    bool names_version = false;
+    bool was_told = false;       // of the version: whatever else it names is not what it has loaded
+    bool names_version = false;  // it has named one when it was asked
+    bool is_lost = false;        // it has loaded `version`, but seems to be another by now: its name may show that it is not
     std::string label_error;
     std::string unknown = "it has loaded nothing yet";  // why nobody knows what it holds; empty: `version` is known
-    uint64_t change_count = 0;
+    uint64_t change_count = 0;                          // of loads begun, failed and done
   };
 
   Status Call(const EngineCall& call, std::chrono::milliseconds limit) const;
   Status CheckModel(const std::string& path) const;
   Status LoadVllm(const EngineCall& load, uint64_t version, const ReloadOrder& order, const std::function<Status()>& check);
   Status LoadSglang(const EngineCall& load, uint64_t version, const std::function<Status()>& check);
-  Result<std::optional<std::string>> AskLabel(std::chrono::milliseconds limit) const;
+  Result<std::optional<std::string>> AskLabel(HttpDeadline deadline) const;
   Status Know(uint64_t version, const Status& labelled);
   void Forget(const std::string& why);
   void Hold(bool is_held);
   bool IsHeld() const;
-  Status Probe(const Knowledge& known, bool* is_lost) const;
+  Status Probe(Knowledge* known) const;
+  Status Learn(Knowledge* probed, const Status& answered);
   Knowledge Copy() const;
 
   const DiskEngineOptions options_;
   const EngineAddress address_;
   mutable std::mutex load_mutex_;  // held by Load and Continue; locked before mutex_
+  std::mutex probe_mutex_;         // held by Readiness while it asks; locked before mutex_
+  std::optional<Answer> answer_;   // guarded by probe_mutex_
   mutable std::mutex mutex_;
   Knowledge known_;       // guarded by mutex_
   bool is_held_ = false;  // guarded by mutex_; somebody has paused it, who will have it go on

@@ -5,6 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+#include <utility>
+#include <vector>
+
 #include "server/testing/disk_fixture.h"
 
 namespace xorbit {
@@ -154,6 +159,95 @@ TEST_F(DiskEngineTest, VllmMustHaveBeenStartedWithTheCheckpoint) {
 TEST_F(DiskEngineTest, OneThatNamesAnotherVersionHasNotLoadedThisOne) {
   engine_.AnswerWith("/model_info", 200, R"({"weight_version":"default"})");
   EXPECT_THAT(Open().status().message(), HasSubstr("and names 'default'"));
+}
+
+// What a proxy, or an engine in trouble, may answer in between.
+const std::pair<int, const char*> kTellingNothing[] = {{500, "x"},  {503, ""},       {401, R"({"error":"no key"})"},
+                                                       {200, "[]"}, {200, "<html>"}, {200, ""}};
+
+TEST_F(DiskEngineTest, AReplyThatTellsNothingIsNoNewsOfTheEngine) {
+  const auto sampler = Open();
+  ASSERT_TRUE(sampler.ok()) << sampler.status().message();
+  for (const auto& [status, body] : kTellingNothing) {
+    engine_.AnswerWith("/model_info", status, body);
+    EXPECT_EQ(Health(**sampler), 503) << status << body;
+    EXPECT_EQ((*sampler)->version(), 0) << status << body;
+    engine_.AnswerProperly();
+    EXPECT_EQ(Health(**sampler), 200) << status << body;
+  }
+}
+
+TEST_F(DiskEngineTest, OneThatCouldNotBeAskedWhenItHadLoadedIsAskedAgain) {
+  const auto sampler = Open();
+  ASSERT_TRUE(sampler.ok()) << sampler.status().message();
+  for (const auto& [status, body] : kTellingNothing) {
+    engine_.AnswerWith("/model_info", status, body);
+    EXPECT_EQ(Post(**sampler, "/update_weights_from_disk", "").status, 200);
+    EXPECT_TRUE((*sampler)->engine().names_version()) << status << body;
+    engine_.AnswerProperly();
+    EXPECT_EQ(Health(**sampler), 200);
+    EXPECT_EQ((*sampler)->engine().label_error(), "");
+    engine_.Restart();
+    EXPECT_EQ(Health(**sampler), 503) << status << body;
+  }
+}
+
+TEST_F(DiskEngineTest, OneThatBeginsToNameItsVersionIsWatchedFromThenOn) {
+  for (const int status : {500, 404}) {
+    engine_.AnswerWith("/model_info", status, "");
+    const auto sampler = Open();
+    ASSERT_TRUE(sampler.ok()) << sampler.status().message();
+    EXPECT_EQ(Health(**sampler), 200);
+    EXPECT_FALSE((*sampler)->engine().names_version());
+    engine_.AnswerProperly();
+    EXPECT_EQ(Health(**sampler), 200);
+    EXPECT_TRUE((*sampler)->engine().names_version());
+    engine_.Restart();
+    EXPECT_EQ(Health(**sampler), 503);
+  }
+}
+
+TEST_F(DiskEngineTest, OneThatNamesItsVersionAgainIsKnownAgain) {
+  const auto sampler = Open();
+  ASSERT_TRUE(sampler.ok()) << sampler.status().message();
+  for (const char* other : {"{}", R"({"weight_version":"default"})", R"({"weight_version":7})", R"({"weight_version":""})"}) {
+    engine_.AnswerWith("/model_info", 200, other);
+    EXPECT_EQ(Health(**sampler), 503) << other;
+    EXPECT_EQ((*sampler)->version(), std::nullopt) << other;
+    engine_.AnswerWith("/model_info", 500, "");
+    EXPECT_EQ(Health(**sampler), 503) << other;
+    EXPECT_EQ((*sampler)->version(), std::nullopt) << other;
+    engine_.AnswerProperly();
+    EXPECT_EQ(Health(**sampler), 200) << other;
+    EXPECT_EQ((*sampler)->version(), 0) << other;
+  }
+  // What it names is no proof after a load that failed.
+  engine_.AnswerWith("/update_weights_from_disk", 500, "");
+  EXPECT_NE(Post(**sampler, "/update_weights_from_disk", "").status, 200);
+  engine_.AnswerProperly();
+  EXPECT_EQ(Health(**sampler), 503);
+}
+
+TEST_F(DiskEngineTest, HoweverManyAskForReadinessTheEngineIsAskedOnce) {
+  store_ = OpenFolderStore(PosixFileOps(), root_).value();
+  DiskSamplerOptions options = Options();
+  options.engine.answer_kept = std::chrono::hours(1);
+  const auto sampler = DiskSampler::Open(runtime(), *store_, options);
+  ASSERT_TRUE(sampler.ok()) << sampler.status().message();
+  for (int load = 0; load < 2; ++load) {
+    const uint64_t before = engine_.question_count();
+    {
+      std::vector<std::jthread> threads;
+      for (int i = 0; i < 8; ++i) {
+        threads.emplace_back([&] {
+          for (int j = 0; j < 10; ++j) EXPECT_EQ(Health(**sampler), 200);
+        });
+      }
+    }
+    EXPECT_EQ(engine_.question_count(), before + 1);
+    // What was answered before a load says nothing of what is held after it.
+    EXPECT_EQ(Post(**sampler, "/update_weights_from_disk", "").status, 200);
+  }
 }
 
 }  // namespace

@@ -33,6 +33,10 @@ bool MeansDone(ReplyRule rule, const HttpReply& reply) {
 
 std::string NameOf(const EngineCall& call) { return "the engine's " + call.path; }
 
+std::string Answered(const EngineCall& call, const HttpReply& reply) {
+  return NameOf(call) + " answered " + std::to_string(reply.status) + ": " + Quoted(reply.body);
+}
+
 bool IsTurnedAway(int status) { return status == 401 || status == 403; }
 
 }  // namespace
@@ -56,7 +60,7 @@ Status AskEngine(const EngineAddress& engine, const EngineCall& call, HttpDeadli
 
 Status CheckReply(const EngineCall& call, const HttpReply& reply) {
   if (MeansDone(call.rule, reply)) return {};
-  const std::string what = NameOf(call) + " answered " + std::to_string(reply.status) + ": " + Quoted(reply.body);
+  const std::string what = Answered(call, reply);
   if (IsTurnedAway(reply.status)) return RefusedError(what + "; name the file with the engine's key by --engine-token-file");
   if (reply.status == 404 && !call.if_absent.empty()) return UnsupportedError(what + "; " + std::string(call.if_absent));
   return RefusedError(what);
@@ -66,11 +70,16 @@ Status CheckKey(const EngineCall& call, const HttpReply& reply) {
   return IsTurnedAway(reply.status) ? CheckReply(call, reply) : Status();
 }
 
-std::optional<std::string> LabelIn(const HttpReply& reply) {
+Result<std::optional<std::string>> LabelIn(const EngineCall& question, const HttpReply& reply) {
+  constexpr int kNoSuchEndpoint = 404;
+  if (reply.status == kNoSuchEndpoint) return std::optional<std::string>();
+  XORBIT_RETURN_IF_ERROR(CheckReply(question, reply));
   const Json object = ObjectOf(reply);
-  if (reply.status != 200 || !object.is_object() || !object.contains("weight_version")) return std::nullopt;
-  const Json& label = object["weight_version"];
-  return label.is_string() ? std::optional(label.get<std::string>()) : std::nullopt;
+  if (!object.is_object()) return RefusedError(Answered(question, reply));
+  const Json label = object.contains("weight_version") ? object["weight_version"] : Json();
+  if (label.is_null()) return std::optional<std::string>();
+  // Only text is ever told to an engine; whatever else it names is a name all the same, and not that.
+  return std::optional(label.is_string() ? label.get<std::string>() : DumpJson(label));
 }
 
 std::optional<std::string> ModelIn(const HttpReply& reply) {

@@ -25,8 +25,9 @@ Status AskEngine(const EngineAddress& engine, const EngineCall& call, HttpDeadli
 Status CheckReply(const EngineCall& call, const HttpReply& reply);
 // kRefused if the engine wanted another key.
 Status CheckKey(const EngineCall& call, const HttpReply& reply);
-// "weight_version" of a reply that is a JSON object and has one.
-std::optional<std::string> LabelIn(const HttpReply& reply);
+// "weight_version" of a reply to LabelQuestion; nothing if the engine names none: it has no such endpoint, or answers without.
+// kRefused if the reply does not tell, for it is not the engine's: an error, or no JSON object.
+Result<std::optional<std::string>> LabelIn(const EngineCall& question, const HttpReply& reply);
 // Where the first model of a reply to ModelQuestion comes from, if it says.
 std::optional<std::string> ModelIn(const HttpReply& reply);
 

@@ -74,14 +74,30 @@ TEST(EngineCallTest, SaysWhatToDoAboutAnEngineThatLacksAnEndpointOrWantsAKey) {
 TEST(EngineCallTest, ReadsTheVersionThatAnEngineNames) {
   HttpReply reply;
   reply.body = R"({"model_path":"/m","tokenizer_path":"/m","is_generation":true,"weight_version":"7"})";
-  EXPECT_EQ(LabelIn(reply), "7");
-  for (const char* body : {R"({"weight_version":7})", "{}", "", "null", R"(["weight_version"])"}) {
+  const EngineCall question = LabelQuestion(EngineKind::kSglang);
+  EXPECT_EQ(LabelIn(question, reply).value(), "7");
+  reply.body = R"({"weight_version":8})";
+  EXPECT_EQ(LabelIn(question, reply).value(), "8");
+  for (const char* body : {"{}", R"({"model_path":"/m"})", R"({"weight_version":null})"}) {
     reply.body = body;
-    EXPECT_EQ(LabelIn(reply), std::nullopt) << body;
+    EXPECT_EQ(LabelIn(question, reply).value(), std::nullopt) << body;
+  }
+  reply.status = 404;
+  EXPECT_EQ(LabelIn(question, reply).value(), std::nullopt);
+}
+
+TEST(EngineCallTest, AReplyThatIsNotTheEnginesDoesNotTellThatItNamesNone) {
+  const EngineCall question = LabelQuestion(EngineKind::kSglang);
+  HttpReply reply;
+  for (const char* body : {"", "null", "[]", R"(["weight_version"])", "<html>login</html>", R"({"success":false})"}) {
+    reply.body = body;
+    EXPECT_THAT(LabelIn(question, reply).status().message(), HasSubstr("/model_info answered 200")) << body;
   }
   reply.body = R"({"weight_version":"7"})";
-  reply.status = 404;
-  EXPECT_EQ(LabelIn(reply), std::nullopt);
+  for (const int status : {302, 401, 403, 429, 500, 502, 503}) {
+    reply.status = status;
+    EXPECT_FALSE(LabelIn(question, reply).ok()) << status;
+  }
 }
 
 }  // namespace

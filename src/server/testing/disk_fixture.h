@@ -19,6 +19,7 @@ class DiskFixture : public testing::Test {
     options.engine_id = "engine-a";
     options.source = {checkpoint_, root_, ""};
     options.engine.kind = kind;
+    options.engine.answer_kept = std::chrono::milliseconds(0);  // tests ask at once after a change
     options.engine.endpoint = {"127.0.0.1", engine_.port()};
     options.engine.url = "http://127.0.0.1:" + std::to_string(engine_.port());
     return options;

@@ -70,6 +70,10 @@ class LoadingEngine {
     const std::lock_guard lock(mutex_);
     return std::exchange(seen_, {});
   }
+  uint64_t question_count() {
+    const std::lock_guard lock(mutex_);
+    return question_count_;
+  }
 
  private:
   void Start(uint16_t port) {
@@ -106,6 +110,7 @@ class LoadingEngine {
     const std::lock_guard lock(mutex_);
     HttpReply reply;
     if (request.method == "POST") seen_.push_back(request.path);
+    if (request.method == "GET") ++question_count_;
     if (const auto found = answers_.find(request.path); found != answers_.end()) return found->second;
     reply.body = ProperBody(request.path);
     if (request.method == "GET") reply.body = DumpJson({{"weight_version", label_}});
@@ -130,6 +135,7 @@ class LoadingEngine {
   StateDigest loaded_;
   std::string last_load_;
   std::vector<std::string> seen_;
+  uint64_t question_count_ = 0;
   std::jthread thread_;
 };
 

@@ -25,6 +25,7 @@ Status Follower::Step(bool* is_there) {
   // A store that was put back has an older version to offer, which leads nowhere.
   *is_there = pending ? wanted == receiver_.version() : wanted <= receiver_.version();
   if (*is_there) return receiver_.CheckHeld();
+  if (options_.may_update) XORBIT_RETURN_IF_ERROR(options_.may_update());
   XORBIT_RETURN_IF_ERROR(receiver_.Prepare(wanted));
   uint64_t now_wanted = wanted;
   if (receiver_.is_alone()) {
@@ -41,6 +42,7 @@ Status Follower::Step(bool* is_there) {
     }
     XORBIT_RETURN_IF_ERROR(receiver_.Prepare(now_wanted));
   }
+  if (options_.may_update) XORBIT_RETURN_IF_ERROR(options_.may_update());
   const Status applied = receiver_.Apply();
   receiver_.Release();
   if (options_.note_update) options_.note_update(receiver_.report(), applied.ok());

@@ -17,6 +17,8 @@ struct FollowerOptions {
   // After a failure the pause before the next try doubles, from the first to the last of these.
   std::chrono::milliseconds first_back_off{10};
   std::chrono::milliseconds last_back_off{5'000};
+  // Called by Run before it prepares and before it applies: an error keeps it from that, until it is tried again. May be empty.
+  std::function<Status()> may_update;
   // Called by Run after each try to apply; may be empty.
   std::function<void(const SyncReport& report, bool is_applied)> note_update;
 };

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <thread>
 
 #include "base/parallel.h"
@@ -84,6 +85,33 @@ TEST_F(RewrittenStreamReceiveTest, GoesOnWhereOnlyVersionsThatItNeverHeldWereRew
   const Status again = receiver->Prepare(4);
   EXPECT_TRUE(again.ok()) << again.message();
   receiver->Abort();
+}
+
+// As over weights that somebody knows to be damaged.
+TEST_F(FollowerTest, UpdatesOnlyWhileItMay) {
+  LiveStream made(random_, *backend_, store_, 3);
+  WatchingEngine engine = MakeEngine(made);
+  const auto receiver = Attach(made, engine, *alone_, {});
+  ASSERT_NE(receiver, nullptr);
+  made.Publish();
+  std::atomic<bool> may = false;
+  FollowerOptions options;
+  options.poll_interval = options.first_back_off = options.last_back_off = milliseconds(1);
+  options.may_update = [&] { return may ? Status() : RefusedError("damaged"); };
+  Follower follower(made.stream(), *receiver, options);
+  std::stop_source stop;
+  const Status ran = ParallelFor(2, 2, [&](uint64_t i) -> Status {
+    if (i == 0) return follower.Run(stop.get_token());
+    while (follower.status().failed_count < 3) std::this_thread::sleep_for(milliseconds(1));
+    EXPECT_EQ(follower.status().version, 0);
+    EXPECT_EQ(follower.status().last_error, "damaged");
+    may = true;
+    while (follower.status().version == 0) std::this_thread::sleep_for(milliseconds(1));
+    stop.request_stop();
+    return Status();
+  });
+  EXPECT_TRUE(ran.ok()) << ran.message();
+  EXPECT_EQ(follower.status().version, made.stream().Newest().value());
 }
 
 TEST_F(FollowerTest, NoticesThatItsStreamWasRewritten) {

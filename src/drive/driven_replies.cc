@@ -117,6 +117,10 @@ void DrivenUpdate::NoteInfo(size_t index, const EngineReply& reply, int64_t now_
     return Fail(index, "poisoned: " + receipt.result + "; start it again", now_ms);
   }
   if (!receipt.damage.empty()) return Fail(index, receipt.damage, now_ms);
+  for (size_t other = 0; other < engines_.size(); ++other) {
+    if (other == index || engines_[other].identity != receipt.identity) continue;
+    return Fail(index, "it is engine " + std::to_string(other + 1) + " by another address: name each engine once", now_ms);
+  }
   engines_[index].identity = receipt.identity;
   NoteStanding(index, now_ms);
 }

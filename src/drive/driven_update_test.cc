@@ -172,6 +172,18 @@ TEST(DrivenUpdateTest, WhoCannotComeAlongIsFencedOnceTheOthersGo) {
   EXPECT_TRUE(fleet.engines[1].serves(3) && fleet.engines[2].serves(3));
 }
 
+TEST(DrivenUpdateTest, OneEngineByTwoAddressesIsNotTakenForTwo) {
+  for (const bool is_strict : {true, false}) {
+    Fleet fleet(2);
+    fleet.engines[1] = fleet.engines[0];
+    DrivenUpdate update = fleet.Begin(is_strict, 3);
+    fleet.RunToEnd(&update);
+    EXPECT_EQ(update.engines()[1].standing, Standing::kDropped);
+    EXPECT_THAT(update.engines()[1].why, HasSubstr("it is engine 1 by another address"));
+    EXPECT_EQ(update.abort_reason() != "", is_strict);
+  }
+}
+
 // Whoever has gone by itself decides nothing for the others: if one of them cannot come along, it is kept and not fenced.
 TEST(DrivenUpdateTest, AnEngineOfAnIndependentDriverIsNoDecision) {
   Fleet fleet(3);

@@ -12,6 +12,7 @@ struct SamplerIdentity {
   std::string hostname;
   uint64_t pid = 0;
   uint64_t start_ticks = 0;  // when this process began, in the kernel's clock ticks since boot: pids are used again
+  friend bool operator==(const SamplerIdentity&, const SamplerIdentity&) = default;
 };
 
 // Of this process.

@@ -40,11 +40,11 @@ class ModelEngine {
   int writing = 0;       // of the store that it reads,
   int held_writing = 0;  // and of that which its weights are of
 
-  ModelEngine() { Restart(0); }
+  ModelEngine() : name_("engine-" + std::to_string(++made_count_)) { Restart(0); }
   void Restart(uint64_t version) {
     const uint64_t ticks = session.identity.start_ticks + 1;
     session = EngineReceipt();
-    session.identity = {"engine", "host", 7, ticks};
+    session.identity = {name_, "host", 7, ticks};
     session.stream_id = kModelStream;
     session.base_fingerprint = base_fingerprint;
     applied = version;
@@ -164,6 +164,8 @@ class ModelEngine {
     return false;
   }
 
+  static inline int made_count_ = 0;
+  std::string name_;
   int64_t now_ms_ = 0;
   int64_t prepared_ms_ = 0;
   int prepared_writing_ = 0;

@@ -19,6 +19,7 @@ lint_clang_tidy() {
   local clang
   clang=$(find_clang)
   configure fuzz -DXORBIT_TESTS=ON -DXORBIT_UNITY=OFF
+  cmake --build --preset fuzz --target common_headers >/dev/null # precompiled, and read by every command
   python3 tools/clang_tidy.py "clang-tidy-${clang##*-}" build/fuzz/compile_commands.json build/clang-tidy-passed
 }
 

@@ -184,10 +184,10 @@ void BenchCodec(const std::string& codec, uint64_t byte_count, const MaskBenchOp
       masks.keeps_inner_on_host = on_host;
       for (const std::string& decoder : options.decoders) {
         masks.decoder = decoder;
-        stages.MeasurePause(**backend, masks, decoder + ", " + where);
+        stages.MeasurePause(**backend, masks, std::string(decoder).append(", ").append(where));
       }
       const uint64_t slot_bytes = megabytes == 0 ? kSlotBytes : megabytes << 20;
-      report->Check(stages.MeasureStages(slot_bytes, on_host, where), codec + ": stages, " + where);
+      report->Check(stages.MeasureStages(slot_bytes, on_host, where), std::string(codec).append(": stages, ").append(where));
     }
   }
 }

@@ -10,17 +10,14 @@ usage: drivers_campaign.py XORBIT IMITATION_ENGINE [--engines N] [--seconds N] [
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import signal
 import subprocess
-import tempfile
 import threading
 import time
-from pathlib import Path
 
-from fleet import Fleet, ask
+from fleet import Fleet, options_parser, running_fleet
 
 VERSIONS_A_SECOND = 1
 
@@ -109,28 +106,11 @@ def run(fleet: Fleet, chooser: random.Random) -> dict[str, int]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("xorbit", type=lambda path: str(Path(path).resolve()))
-    parser.add_argument("engine", type=lambda path: str(Path(path).resolve()))
-    parser.add_argument("--engines", type=int, default=3)
+    parser = options_parser(__doc__)
     parser.add_argument("--seconds", type=float, default=5)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--dialect", default="sglang")
-    parser.add_argument("--megabytes", type=int, default=1)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        fleet = Fleet(options, Path(folder), int(options.seconds * VERSIONS_A_SECOND) + 2)
-        try:
-            counts = run(fleet, random.Random(options.seed))
-            for server in fleet.servers:
-                checked = ask(server.port, "/weights_checker", {"action": "checksum"})
-                if not checked["success"]:
-                    raise AssertionError(checked)
-        finally:
-            fleet.stop()
-        wrong = [line for line in fleet.log.read_text().splitlines() if line.startswith("WRONG")]
-        if wrong:
-            raise AssertionError("\n".join(wrong[:20]))
+    with running_fleet(options, int(options.seconds * VERSIONS_A_SECOND) + 2) as fleet:
+        counts = run(fleet, random.Random(options.seed))
     print(f"{counts}, no engine dropped, no wrong step", flush=True)
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import random
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -176,3 +179,33 @@ class Fleet:
             attachment.unlink()
         for segment in Path("/dev/shm").glob(f"xorbit-{self.folder.name}-*"):
             segment.unlink()
+
+
+def options_parser(description: str) -> argparse.ArgumentParser:
+    """What every campaign is told."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("xorbit", type=lambda path: str(Path(path).resolve()))
+    parser.add_argument("engine", type=lambda path: str(Path(path).resolve()))
+    parser.add_argument("--engines", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--dialect", default="sglang")
+    parser.add_argument("--megabytes", type=int, default=1)
+    return parser
+
+
+@contextlib.contextmanager
+def running_fleet(options: argparse.Namespace, version_count: int) -> Iterator[Fleet]:
+    """A fleet for a campaign. At its end all weights are checked, and no engine may ever have computed with wrong ones."""
+    with tempfile.TemporaryDirectory() as folder:
+        fleet = Fleet(options, Path(folder), version_count)
+        try:
+            yield fleet
+            for server in fleet.servers:
+                checked = ask(server.port, "/weights_checker", {"action": "checksum"})
+                if not checked["success"]:
+                    raise AssertionError(checked)
+        finally:
+            fleet.stop()
+        wrong = [line for line in fleet.log.read_text().splitlines() if line.startswith("WRONG")]
+        if wrong:
+            raise AssertionError("\n".join(wrong[:20]))

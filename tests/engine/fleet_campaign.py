@@ -16,11 +16,10 @@ from __future__ import annotations
 import argparse
 import csv
 import random
-import tempfile
 import time
 from pathlib import Path
 
-from fleet import Fleet, ask, phase_seconds
+from fleet import Fleet, ask, options_parser, phase_seconds, running_fleet
 
 KILLS_A_VERSION = 8  # then the fleet must be whole again
 COLUMNS = [
@@ -132,37 +131,20 @@ def run_killed(fleet: Fleet) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("xorbit", type=lambda path: str(Path(path).resolve()))
-    parser.add_argument("engine", type=lambda path: str(Path(path).resolve()))
-    parser.add_argument("--engines", type=int, default=3)
+    parser = options_parser(__doc__)
     parser.add_argument("--versions", type=int, default=4)
     parser.add_argument("--kills", type=int, default=8)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--dialect", default="sglang")
-    parser.add_argument("--megabytes", type=int, default=1)
     parser.add_argument("--every", type=float)
     parser.add_argument("--csv", type=Path)
     parser.add_argument("--machine", default="")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        version_count = options.versions * (1 if options.every is None else 2) + -(-options.kills // KILLS_A_VERSION)
-        fleet = Fleet(options, Path(folder), version_count)
-        try:
-            fleet.start_driver()
-            run_whole(fleet)
-            if options.every is not None:
-                run_paced(fleet)
-            run_killed(fleet)
-            for server in fleet.servers:
-                checked = ask(server.port, "/weights_checker", {"action": "checksum"})
-                if not checked["success"]:
-                    raise AssertionError(checked)
-        finally:
-            fleet.stop()
-        wrong = [line for line in fleet.log.read_text().splitlines() if line.startswith("WRONG")]
-        if wrong:
-            raise AssertionError("\n".join(wrong[:20]))
+    version_count = options.versions * (1 if options.every is None else 2) + -(-options.kills // KILLS_A_VERSION)
+    with running_fleet(options, version_count) as fleet:
+        fleet.start_driver()
+        run_whole(fleet)
+        if options.every is not None:
+            run_paced(fleet)
+        run_killed(fleet)
 
 
 if __name__ == "__main__":

@@ -95,9 +95,8 @@ class Receiver {
   SyncState state() const { return state_; }
   uint64_t version() const { return version_; }
   const StateDigest& held_state() const { return held_state_; }  // of version(), by its record when it came to be live
-  const StateDigest& target_state() const {
-    return target_state_;
-  }  // from prepared: of report().to, by the record it was prepared by
+  // From prepared: of report().to, by the record it was prepared by.
+  const StateDigest& target_state() const { return target_state_; }
   const SyncReport& report() const { return report_; }
 
  private:
